@@ -1,0 +1,19 @@
+/** Commands: the names that Pi registers, and the words that its editor completes after each. Python knows the rest. */
+export const COMMANDS: Record<string, { description: string; words: string[] }> = {
+	good: {
+		description: "Keep the last turn as an example to learn from",
+		words: ["--as ", "--note ", "--out "],
+	},
+	tagged: {
+		description: "Show the turns that you tagged, newest first",
+		words: ["--tag good", "--tag bad", "--tag observed"],
+	},
+	machine: {
+		description: "What Machine holds about this project, and its own set-up",
+		words: ["data", "doctor", "setup"],
+	},
+	train: {
+		description: "Check the tagged turns, train a student on them, measure it",
+		words: ["validate", "sft", "run", "run --yes", "runs", "eval init", "eval baseline", "eval checkpoint", "eval compare"],
+	},
+};

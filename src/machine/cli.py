@@ -1,0 +1,146 @@
+"""The shell's door: `machine good`, `machine train run` ... rendered with rich, or as JSON with `--json` anywhere.
+
+Exit codes: 0 done, 1 failed, 2 refused or bad usage. A failure goes to stderr, its last line says what to do next.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from machine.commands import help_text, run
+from machine.host import Level, LiveSession
+from machine.report import Report, as_json
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class ShellHost:
+    """A person at a terminal, or a script (no dialogs then)."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._open_line = False
+
+    @property
+    def cwd(self) -> Path:
+        """The shell's folder."""
+        return Path.cwd()
+
+    @property
+    def interactive(self) -> bool:
+        """Whether stdin and stderr are terminals."""
+        return sys.stdin.isatty() and sys.stderr.isatty()
+
+    def session(self) -> LiveSession | None:
+        """A shell has none."""
+        return None
+
+    def confirm(self, title: str, message: str = "") -> bool:
+        """Asks on the terminal; no is the default."""
+        if message:
+            self.notify(message)
+        return self.interactive and (self._ask(f"{title} [y/N] ") or "").lower() in ("y", "yes")
+
+    def select(self, title: str, options: Sequence[str]) -> str | None:
+        """Asks for one of the numbered options."""
+        if not self.interactive:
+            return None
+        self.notify("\n".join([title, *(f"  {i}  {option}" for i, option in enumerate(options, 1))]))
+        answer = self._ask("number: ") or ""
+        return options[int(answer) - 1] if answer.isdecimal() and 0 < int(answer) <= len(options) else None
+
+    def input(self, title: str, placeholder: str = "") -> str | None:
+        """Asks for one line."""
+        return self._ask(f"{title} {f'({placeholder}) ' if placeholder else ''}") if self.interactive else None
+
+    def editor(self, title: str, prefill: str = "") -> str | None:
+        """Opens the user's editor."""
+        import click
+
+        return click.edit(prefill) if self.interactive else None
+
+    def notify(self, message: str, level: Level = "info") -> None:
+        """Prints to stderr: stdout is the report's."""
+        if not self._quiet:
+            self.progress(None)
+            print(message, file=sys.stderr, flush=True)
+
+    def progress(self, message: str | None) -> None:
+        """Rewrites one line on a terminal, prints lines elsewhere."""
+        if self._quiet:
+            return
+        if not sys.stderr.isatty():
+            if message is not None:
+                print(message, file=sys.stderr, flush=True)
+            return
+        if message is None:
+            if self._open_line:
+                sys.stderr.write("\n")
+        else:
+            columns = os.get_terminal_size(sys.stderr.fileno()).columns
+            sys.stderr.write(f"\r\x1b[K{message[: columns - 1]}")
+        self._open_line = message is not None
+        sys.stderr.flush()
+
+    def _ask(self, prompt: str) -> str | None:
+        try:
+            return input(prompt)
+        except EOFError:
+            return None
+
+
+def main() -> None:
+    """Entry point of the `machine` command."""
+    argv = sys.argv[1:]
+    wants_json = "--json" in argv
+    argv = [word for word in argv if word != "--json"]
+    if (text := help_text(argv)) is not None:
+        print(text)
+        raise SystemExit(0)
+    host = ShellHost(quiet=wants_json)
+    report = run(argv, host)
+    host.progress(None)
+    if wants_json:
+        print(as_json(report))
+    else:
+        _show(report)
+    raise SystemExit(report.exit_code)
+
+
+def _show(report: Report) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    console = Console(stderr=report.exit_code != 0, highlight=False, soft_wrap=not sys.stdout.isatty())
+    if report.title:
+        style = "bold" if report.exit_code == 0 else "bold red"
+        console.print(f"[{style}]{escape(report.title)}[/]")
+    width = max((len(label) for label, _ in report.rows), default=0)
+    for label, value in report.rows:
+        console.print(f"  [dim]{escape(label.ljust(width))}[/]  {escape(value)}")
+    _show_tables(report, console)
+    for note in report.notes:
+        console.print(f"  {escape(note)}")
+    if report.next_step:
+        console.print(f"[dim]Next:[/] {escape(report.next_step)}")
+
+
+def _show_tables(report: Report, console: "Console") -> None:
+    from rich import box
+    from rich.markup import escape
+    from rich.table import Table
+
+    for table in report.tables:
+        grid = Table(box=box.SIMPLE_HEAD, title=escape(table.title) or None, title_justify="left", title_style="dim")
+        for column in table.columns:
+            grid.add_column(escape(column), overflow="fold")
+        for row in table.rows:
+            grid.add_row(*(escape(cell) for cell in row))
+        console.print(grid)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""`/machine data`: where this project's data lies, what is in it, what was refused and why."""
+
+from pathlib import Path
+
+import click
+
+from machine.host import Host
+from machine.report import Report, Table
+from machine.store.project import Project
+from machine.trace import TAGS
+
+SHOWN = 5
+
+
+@click.command()
+@click.pass_obj
+def data(host: Host) -> Report:
+    """Where this project's data lies, what is in it, what was refused."""
+    project = Project.at(host.cwd)
+    counts = project.pool.counts()
+    size = sum(file.stat().st_size for file in _files(project.folder))
+    refusals = project.refusals()
+    rows = [
+        ("project", str(project.root)),
+        ("store", str(project.folder)),
+        ("rows", ", ".join(f"{counts.get(tag, 0)} {tag}" for tag in TAGS)),
+        ("size", _bytes(size)),
+        ("runs", str(sum(1 for _ in project.runs.iterdir()) if project.runs.is_dir() else 0)),
+        ("seen by", "you alone (folder 0700, files 0600); nothing leaves this machine before `train run` asks"),
+    ]
+    notes = []
+    if broken := project.pool.broken():
+        notes.append(f"{broken} line(s) of the pool are not rows and are left out")
+    if torn := project.pool.path.with_suffix(".torn"):
+        notes += [f"a torn line was set aside in {torn}"] if torn.exists() else []
+    notes += [f"{file}: from an earlier tool, neither read nor migrated" for file in project.old_files()]
+    latest = [(item["at"], item["command"], item["reason"]) for item in refusals[-SHOWN:][::-1]]
+    tables = [Table(f"refused, newest of {len(refusals)}", ("when", "command", "why"), latest)] if refusals else []
+    facts = {"project": str(project.root), "store": str(project.folder), "counts": counts, "bytes": size}
+    return Report(
+        title="Machine data",
+        rows=rows,
+        tables=tables,
+        notes=notes,
+        data=facts | {"refused": refusals, "broken": broken},
+        next_step="machine train validate" if counts.get("good") else "/good after an answer that you liked",
+    )
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+
+
+def _bytes(size: int) -> str:
+    amount = float(size)
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            return f"{amount:.0f} {unit}" if unit == "bytes" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    raise AssertionError

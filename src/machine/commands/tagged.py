@@ -1,0 +1,68 @@
+"""`/tagged`: what the pool holds, newest first, or one row whole."""
+
+import json
+
+import click
+import msgspec
+
+from machine.capture.trajectory import preview
+from machine.errors import UsageError
+from machine.host import Host
+from machine.report import Report, Table
+from machine.store.project import Project
+from machine.trace import TAGS, Row
+
+DEFAULT_COUNT = 10
+MOST_CHARS = 2000
+"""A message longer than this is shown cut in a listing of one row; `--json` gives it whole."""
+
+
+@click.command()
+@click.argument("what", required=False, metavar="[N|ID]")
+@click.option("--tag", type=click.Choice(TAGS), help="Only rows of this tag.")
+@click.pass_obj
+def tagged(host: Host, what: str | None, tag: str | None) -> Report:
+    """The N newest rows of this project's pool (default 10), or the row whose id begins with ID."""
+    pool = Project.at(host.cwd).pool
+    if what and what.startswith("t_"):
+        return _whole(pool.get(what))
+    if what and not (what.isdecimal() and int(what) > 0):
+        raise UsageError(f"{what!r} is neither a number nor a row's id", next_step="machine tagged, machine tagged 20")
+    rows = pool.recent(int(what) if what else DEFAULT_COUNT, tag)
+    counts = pool.counts()
+    total = counts.get(tag, 0) if tag else sum(counts.values())
+    if not rows:
+        return Report(title="nothing tagged yet", next_step="/good after an answer that you liked", data={"rows": []})
+    lines = [(row.id, row.tag, *preview(row, 44), row.note or "") for row in rows]
+    table = Table("newest first", ("id", "tag", "question", "answer", "note"), lines)
+    data = {
+        "total": total,
+        "rows": [{"id": r.id, "tag": r.tag, "created_at": r.created_at, "note": r.note} for r in rows],
+    }
+    return Report(title=f"{len(rows)} of {total} rows", tables=[table], data=data, next_step="machine tagged ID")
+
+
+def _whole(row: Row) -> Report:
+    facts = [
+        ("tag", row.tag),
+        ("tagged at", row.created_at),
+        ("session", f"{row.source.session} in {row.source.cwd}"),
+        ("turn", f"entries {row.source.entries[0]} to {row.source.entries[-1]}"),
+        ("tools", ", ".join(tool["name"] for tool in row.tools) or "none"),
+        ("learns from", "messages " + ", ".join(map(str, row.target))),
+    ]
+    if row.note:
+        facts.append(("note", row.note))
+    lines = [(("*" if i in row.target else "") + str(i), m["role"], _shown(m)) for i, m in enumerate(row.messages)]
+    notes = [f"edit: {e.kind}{'' if e.message is None else f' (message {e.message})'}: {e.detail}" for e in row.edits]
+    tables = [Table("messages (* is learnt)", ("#", "role", "content"), lines)]
+    return Report(title=row.id, rows=facts, tables=tables, notes=notes, data=msgspec.to_builtins(row))
+
+
+def _shown(message: dict[str, object]) -> str:
+    content = message["content"]
+    text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+    calls = message.get("tool_calls")
+    if isinstance(calls, list):
+        text += "".join(f" → {call['function']['name']}({call['function']['arguments']})" for call in calls)
+    return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}… ({len(text)} characters)"

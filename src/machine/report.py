@@ -1,0 +1,81 @@
+"""Report: what a command has to say, before a door decides how it looks.
+
+Markdown for Pi, `rich` for a terminal (in `cli`), JSON for programs. A command fills in the parts that it has.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table; every cell is text, every row as long as `columns`."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What happened: `rows` are (label, value) pairs, `data` is the whole of it for `--json`.
+
+    `next_step` is what to type next. `exit_code` 0 is done, 1 failed, 2 refused.
+    """
+
+    title: str
+    rows: Sequence[tuple[str, str]] = ()
+    tables: Sequence[Table] = ()
+    notes: Sequence[str] = ()
+    next_step: str = ""
+    data: dict[str, Any] = field(default_factory=dict)
+    exit_code: int = 0
+
+
+def as_markdown(report: Report) -> str:
+    """The report for Pi. Cells are escaped, so that no content can open markup or break a table."""
+    blocks = [f"**{_escape(report.title)}**"]
+    if report.rows:
+        blocks.append("\n".join(f"- {_escape(label)}: {_escape(value)}" for label, value in report.rows))
+    for table in report.tables:
+        lines = [_row(table.columns), _row(["---"] * len(table.columns)), *map(_row, table.rows)]
+        blocks.append(f"{_escape(table.title)}\n\n" + "\n".join(lines))
+    blocks.extend(_escape(note) for note in report.notes)
+    if report.next_step:
+        blocks.append(f"Next: `{report.next_step}`")
+    return "\n\n".join(blocks)
+
+
+def as_text(report: Report) -> str:
+    """The report as plain lines, for places that render nothing (a notification, stderr of headless Pi)."""
+    lines = [report.title]
+    width = max((len(label) for label, _ in report.rows), default=0)
+    lines += [f"  {label.ljust(width)}  {value}" for label, value in report.rows]
+    for table in report.tables:
+        cells = [list(table.columns), *[list(row) for row in table.rows]]
+        widths = [max(len(row[i]) for row in cells) for i in range(len(table.columns))]
+        lines += ["", table.title]
+        lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+    lines += [f"  {note}" for note in report.notes]
+    if report.next_step:
+        lines.append(f"Next: {report.next_step}")
+    return "\n".join(lines)
+
+
+def as_json(report: Report) -> str:
+    """The report for programs, on one line of ASCII JSON."""
+    body = {"title": report.title, "exit_code": report.exit_code, "notes": list(report.notes)}
+    body |= {"next_step": report.next_step, "data": report.data}
+    return json.dumps(body, ensure_ascii=True)
+
+
+def _escape(text: str) -> str:
+    for char in "\\`*_[]<>|":
+        text = text.replace(char, "\\" + char)
+    return text.replace("\n", " ")
+
+
+def _row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell if cell == "---" else _escape(cell) for cell in cells) + " |"

@@ -1,0 +1,137 @@
+"""Private files: 0700 folders, 0600 files whatever the umask, replaced whole or not at all.
+
+`write_private` writes a temporary file in the same folder (O_EXCL, never through a link), syncs it, renames it over the
+target and syncs the folder: a crash leaves the old bytes or the new ones, at worst a stray `.tmp-*` beside them. A link
+or another user's file in the way is refused instead of followed.
+"""
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from machine.errors import StoreError
+
+FOLDER_MODE = 0o700
+FILE_MODE = 0o600
+_NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+
+
+def private_folder(path: Path) -> Path:
+    """Makes `path` (and missing parents) a folder of mode 0700 and returns it.
+
+    Raises:
+        StoreError: a link, a file, or another user's folder is in the way, or it cannot be made.
+    """
+    with explained(path):
+        missing = [path, *path.parents]
+        missing = missing[: next(i for i, p in enumerate(missing) if p.exists() or p.is_symlink())]
+        for folder in reversed(missing):
+            folder.mkdir(FOLDER_MODE, exist_ok=True)
+            folder.chmod(FOLDER_MODE)
+        status = path.lstat()
+        if not stat.S_ISDIR(status.st_mode):
+            kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not a folder"
+            raise StoreError(f"{path} is {kind}; Machine keeps private data only in a folder of its own",
+                             next_step=f"move {path} away, or set MACHINE_DATA_DIR to another folder")  # fmt: skip
+        _own(path, status)
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            path.chmod(FOLDER_MODE)
+    return path
+
+
+def open_private(path: Path, flags: int) -> int:
+    """Opens a file of mode 0600 and returns its descriptor; refuses links, folders and other users' files."""
+    with explained(path):
+        descriptor = os.open(path, flags | os.O_CLOEXEC | _NO_FOLLOW, FILE_MODE)
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
+                raise StoreError(f"{path} is not a regular file", next_step=f"move {path} away")
+            _own(path, status)
+            if stat.S_IMODE(status.st_mode) != FILE_MODE:
+                os.fchmod(descriptor, FILE_MODE)
+        except BaseException:
+            os.close(descriptor)
+            raise
+    return descriptor
+
+
+def write_private(path: Path, data: bytes) -> None:
+    """Replaces `path` with `data`, atomically and durably."""
+    if path.is_symlink():
+        raise StoreError(f"{path} is a symbolic link; it was not written through", next_step=f"remove {path}")
+    temporary = path.with_name(f".tmp-{path.name}-{secrets.token_hex(4)}")
+    descriptor = open_private(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+    try:
+        with explained(path):
+            try:
+                write_all(descriptor, data)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            temporary.replace(path)
+            sync_folder(path.parent)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def append_line(path: Path, line: bytes) -> None:
+    """Appends one line (its LF is added) and syncs; for small logs whose lines need no lock of their own."""
+    descriptor = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        with explained(path):
+            write_all(descriptor, line + b"\n")
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Writes every byte; a short write goes on where it stopped."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes a rename or a new name in `folder` survive a power cut, where the system can."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Turns the system's error about `path` into a StoreError with a next step."""
+    try:
+        yield
+    except StoreError:
+        raise
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror or error}", next_step=_mend(error, path)) from error
+
+
+def _mend(error: OSError, path: Path) -> str:
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT:
+            return f"free space on the disk that holds {path.parent}, then run the command again"
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return f"make {path.parent} writable for you, or set MACHINE_DATA_DIR to another folder"
+        case errno.ELOOP:
+            return f"{path} is a symbolic link: remove it"
+        case _:
+            return "run `machine doctor`"
+
+
+def _own(path: Path, status: os.stat_result) -> None:
+    if hasattr(os, "getuid") and status.st_uid != os.getuid():
+        raise StoreError(f"{path} belongs to another user", next_step="set MACHINE_DATA_DIR to a folder of your own")

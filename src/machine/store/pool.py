@@ -1,0 +1,177 @@
+"""The pool: `traces.jsonl`, append-only, one row a line.
+
+What a crash can lose: nothing that `append` has returned for. A row is written under the project's lock in one go and
+synced before `append` returns; a write that fails half-way is cut off again. Bytes after the last LF (a crash in the
+middle of a write) are moved to `traces.torn`, never deleted, before the next append. Readers see whole lines only.
+"""
+
+import contextlib
+import datetime
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from machine.errors import Refused, StoreError
+from machine.home import machine_home
+from machine.store.files import append_line, explained, open_private, private_folder, sync_folder, write_all
+from machine.store.index import Index, Place
+from machine.trace import Row, decode, encode
+
+LOCK_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class Appended:
+    """What became of a row: the id under which the pool holds it, and whether it was there before."""
+
+    id: str
+    duplicate: bool
+
+
+class Pool:
+    """The rows of one project. Cheap to make; files are opened by the method that needs them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def append(self, row: Row) -> Appended:
+        """Adds a row, durably, unless the pool holds the same content with the same tag and note.
+
+        Raises:
+            StoreError: it could not be written (disk full, no permission, lock held); the pool is as it was.
+        """
+        private_folder(self.path.parent)
+        with _locked(self.path.with_suffix(".lock")):
+            if self.path.exists():
+                with self._index() as index:
+                    held = index.same(row)
+                if held and held.tag == row.tag and row.note in (None, held.note):
+                    return Appended(held.id, duplicate=True)
+            _append(self.path, encode(row))
+        return Appended(row.id, duplicate=False)
+
+    def rows(self, tag: str | None = None) -> Iterator[Row]:
+        """Every row in force, oldest first; a later row of the same turn stands for the earlier ones."""
+        yield from self._read(self._places(tag=tag))
+
+    def recent(self, count: int, tag: str | None = None) -> list[Row]:
+        """The newest rows in force, newest first."""
+        return list(self._read(self._places(tag=tag, newest=count)))
+
+    def get(self, prefix: str) -> Row:
+        """The row whose id begins with `prefix`.
+
+        Raises:
+            Refused: none or several do.
+        """
+        if self.path.exists():
+            with self._index() as index:
+                found = index.find(prefix)
+            if len(found) == 1:
+                return next(self._read(found))
+            if found:
+                raise Refused(f"{prefix!r} begins the ids of several rows", next_step="type more of the id")
+        raise Refused(f"no row {prefix!r} in this project's pool", next_step="machine tagged")
+
+    def counts(self) -> dict[str, int]:
+        """Rows in force by tag."""
+        if not self.path.exists():
+            return {}
+        with self._index() as index:
+            return index.counts()
+
+    def broken(self) -> int:
+        """Lines that are not rows (damaged, or written by something else)."""
+        if not self.path.exists():
+            return 0
+        with self._index() as index:
+            return index.broken()
+
+    def tagged_entries(self, session: str) -> set[str]:
+        """The last entry id of every turn of a session that has a row."""
+        if not self.path.exists():
+            return set()
+        with self._index() as index:
+            return index.tagged_entries(session)
+
+    def _places(self, tag: str | None = None, newest: int | None = None) -> list[Place]:
+        if not self.path.exists():
+            return []
+        with self._index() as index:
+            return index.places(tag, newest)
+
+    def _read(self, places: list[Place]) -> Iterator[Row]:
+        if not places:
+            return
+        with self.path.open("rb") as file:
+            for place in places:
+                file.seek(place.offset)
+                yield decode(file.read(place.length))
+
+    def _index(self) -> Index:
+        return Index(self.path, self.path.with_suffix(".index"))
+
+
+def append_elsewhere(path: Path, row: Row) -> None:
+    """Adds a row to a file of the user's choosing, as safely as to a pool; its folder must be there.
+
+    Raises:
+        StoreError: the folder is missing, or the row could not be written; the file is as it was.
+    """
+    if not path.parent.is_dir():
+        raise StoreError(f"{path.parent} is not a folder", next_step=f"mkdir -p {path.parent}")
+    name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+    with _locked(private_folder(machine_home() / "locks") / f"{name}.lock"):
+        _append(path, encode(row))
+
+
+@contextlib.contextmanager
+def _locked(lock: Path) -> Iterator[None]:
+    from filelock import FileLock, Timeout
+
+    os.close(open_private(lock, os.O_RDWR | os.O_CREAT))
+    try:
+        with FileLock(lock, timeout=LOCK_SECONDS, mode=0o600):
+            yield
+    except Timeout as error:
+        raise StoreError(
+            f"{lock} has been held by another process for {LOCK_SECONDS:.0f} s",
+            next_step="wait for the other Machine process, then run the command again",
+        ) from error
+
+
+def _append(path: Path, line: bytes) -> None:
+    new = not path.exists()
+    descriptor = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    try:
+        with explained(path):
+            size = _set_torn_tail_aside(path, descriptor)
+            try:
+                write_all(descriptor, line + b"\n")
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, size)
+                raise
+            if new:
+                sync_folder(path.parent)
+    finally:
+        os.close(descriptor)
+
+
+def _set_torn_tail_aside(path: Path, descriptor: int) -> int:
+    """Leaves the file ending in an LF (or empty) and returns its size in bytes."""
+    keep, tail = os.fstat(descriptor).st_size, b""
+    while keep:
+        size = min(keep, 65536)
+        chunk = os.pread(descriptor, size, keep - size)
+        cut = chunk.rfind(b"\n") + 1
+        keep, tail = keep - size + cut, chunk[cut:] + tail
+        if cut:
+            break
+    if tail:
+        stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        append_line(path.with_suffix(".torn"), f"# set aside {stamp}\n".encode() + tail)
+        os.ftruncate(descriptor, keep)
+    return keep

@@ -1,0 +1,95 @@
+"""Project: the private folder of one project, `~/.machine/<name>-<hash>/`.
+
+A project is the git work tree that a folder lies in, else the folder itself: Pi started in a subfolder learns into the
+same pool. The hash is of the absolute path, so that two checkouts of one name never share a pool.
+"""
+
+import datetime
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from machine.home import machine_home
+from machine.store.files import append_line, private_folder, write_private
+from machine.store.pool import Pool
+
+OLD_NAMES = ("train.jsonl", "rejected.jsonl", "observed.jsonl")
+"""Split files of earlier tools; said to be there, never read."""
+
+
+@dataclass(frozen=True)
+class Project:
+    """The store of the project at `root`. Nothing is made on disk until something is written."""
+
+    root: Path
+    folder: Path
+
+    @classmethod
+    def at(cls, cwd: Path) -> "Project":
+        """The project that `cwd` belongs to."""
+        root = _root(cwd.resolve())
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", root.name).strip("-.") or "root"
+        key = hashlib.sha256(str(root).encode()).hexdigest()[:12]
+        return cls(root, machine_home() / f"{name[:48]}-{key}")
+
+    @property
+    def pool(self) -> Pool:
+        """The rows."""
+        return Pool(self.folder / "traces.jsonl")
+
+    @property
+    def train(self) -> Path:
+        """What `/train sft` writes."""
+        return self.folder / "train"
+
+    @property
+    def runs(self) -> Path:
+        """Training runs, a folder each."""
+        return self.folder / "runs"
+
+    @property
+    def evals(self) -> Path:
+        """Suites and their results."""
+        return self.folder / "evals"
+
+    def make(self) -> Path:
+        """Makes the folder, notes which project it is of, and returns it."""
+        private_folder(self.folder)
+        about = self.folder / "project.json"
+        if not about.exists():
+            write_private(about, json.dumps({"version": 1, "path": str(self.root)}).encode() + b"\n")
+        return self.folder
+
+    def refused(self, command: str, reason: str) -> None:
+        """Notes what was refused and why, for `/machine data`."""
+        self.make()
+        at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        append_line(self._refusals, json.dumps({"at": at, "command": command, "reason": reason}).encode())
+
+    def refusals(self) -> list[dict[str, Any]]:
+        """What was refused, oldest first; lines that are not whole are skipped."""
+        found = []
+        if self._refusals.exists():
+            for line in self._refusals.read_bytes().split(b"\n"):
+                if line.startswith(b"{") and line.endswith(b"}"):
+                    found.append(json.loads(line))
+        return found
+
+    def old_files(self) -> list[Path]:
+        """Files of earlier tools that lie in the store or in the project's `data/`: neither selected nor migrated."""
+        places = [self.folder, self.root / "data"]
+        return [place / name for place in places for name in OLD_NAMES if (place / name).exists()]
+
+    @property
+    def _refusals(self) -> Path:
+        return self.folder / "refusals.jsonl"
+
+
+def _root(folder: Path) -> Path:
+    for candidate in (folder, *folder.parents):
+        if (candidate / ".git").exists() and candidate != Path.home():
+            return candidate
+    return folder
