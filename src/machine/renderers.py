@@ -95,7 +95,7 @@ def to_conversation(
         Refused: a message has no known role, or content that cannot be rendered (an image).
     """
     system, rest = _split_system(messages)
-    prefix: "list[Message]" = []
+    prefix: list[Message] = []
     if tools:
         prefix = renderer.create_conversation_prefix_with_tools([_tool(tool) for tool in tools], system or "")
     elif system is not None:

@@ -1,8 +1,8 @@
 """What the model saw: the projection of a session's active path, as Pi makes it for a request.
 
 Three steps, in Pi's order: the latest compaction replaces what it summarises; context edits replace or omit messages;
-what is left becomes messages for a model (system, user, assistant, toolResult), Pi's own roles written out as user text.
-Source: Pi's `buildSessionContext` and `convertToLlm`, against which the tests compare.
+what is left becomes messages for a model (system, user, assistant, toolResult), Pi's own roles written out as user
+text. Source: Pi's `buildSessionContext` and `convertToLlm`, against which the tests compare.
 """
 
 from collections.abc import Iterable, Sequence

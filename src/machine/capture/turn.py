@@ -62,7 +62,7 @@ def last_turn(path: Sequence[Entry]) -> Turn:
     for entry in path[start:end]:
         if entry["type"] == "compaction":
             raise Refused(
-                f"a compaction (entry {entry['id']}) lies inside the last turn, so that its steps saw different contexts",
+                f"a compaction (entry {entry['id']}) lies inside the last turn: its steps saw different contexts",
                 next_step="tag the next turn; this one cannot be rebuilt as one trajectory",
             )
     return Turn(start, end)

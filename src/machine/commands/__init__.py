@@ -4,7 +4,6 @@ A command is a click command whose object is a `Host` and whose value is a `Repo
 """
 
 import importlib
-
 from collections.abc import Sequence
 
 import click

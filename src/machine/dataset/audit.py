@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from machine.dataset.render import Example, render
-from machine.dataset.targets import Target, expand, text_of
+from machine.dataset.targets import Target, expand
 from machine.errors import Refused
 from machine.renderers import to_conversation
 from machine.tinker.students import Student
@@ -141,7 +141,8 @@ def _by_context(targets: Sequence[Target]) -> list[list[Target]]:
 
 def _control_tokens(student: Student, target: Target, example: Example) -> Iterator[str]:
     """Text that spells a control token is harmless where the renderer keeps it text: counted, not guessed."""
-    spelled = sorted({token for token in _controls(student) for text in _texts(target) if token in text})
+    text = json.dumps([target.messages, target.tools], ensure_ascii=False)
+    spelled = [token for token in _controls(student) if token in text]
     if not spelled:
         return
     ids = set(student.tokenizer.all_special_ids)
@@ -155,15 +156,6 @@ def _control_tokens(student: Student, target: Target, example: Example) -> Itera
 
 def _controls(student: Student) -> list[str]:
     return [str(token) for token in getattr(student.tokenizer, "all_special_tokens", ())]
-
-
-def _texts(target: Target) -> Iterator[str]:
-    for message in target.messages:
-        yield text_of(message)
-        for call in message.get("tool_calls") or ():
-            yield str((call.get("function") or {}).get("arguments") or "")
-    for tool in target.tools:
-        yield json.dumps(tool)
 
 
 def _without(target: Target, spelled: Sequence[str]) -> Target:

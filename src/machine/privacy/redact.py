@@ -100,7 +100,7 @@ def _secrets(text: str, exact: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield match.group(), "private-key"
     for rule, pattern in _patterns():
         for match in pattern.finditer(text):
-            secret = next((group for group in match.groups() if group), match.group())
+            secret = next((g for g in match.groups() if g and len(g) >= _SHORTEST), match.group())
             if len(secret) >= _SHORTEST:
                 yield secret, rule
 

@@ -1,0 +1,26 @@
+# `make demo` and `make test` set up what is missing and share one environment (.venv) and the package managers' caches.
+PYTHON ?= python3
+VENV := .venv
+RUN := $(VENV)/bin/python
+
+.PHONY: demo test bench lint setup clean
+demo: setup
+	$(RUN) examples/minimal-sft/demo.py
+
+test: setup
+	$(RUN) -m pytest
+
+lint: setup
+	$(RUN) -m ruff check
+	$(RUN) -m ruff format --check
+	$(RUN) -m mypy
+	$(RUN) tests/typecheck_extension.py
+
+bench: setup
+	for script in bench/*.py; do $(RUN) $$script || exit 1; done
+
+setup:
+	@$(PYTHON) src/machine/bootstrap.py --venv $(VENV) --dev --pi
+
+clean:
+	rm -rf $(VENV) node_modules .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,115 @@
+"""PiHost: `machine.host.Host` for a command that was called in Pi."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from machine.errors import Refused
+from machine.host import Level, LiveSession
+from machine.pi.rpc import GONE, Peer, RpcError
+from machine.report import Report, as_markdown, as_text
+
+SESSION = "session"
+"""The context of whichever session Pi is in; a command has a context of its own, which ends with its session."""
+
+LEVELS: dict[int, Level] = {0: "info", 1: "error", 2: "warning"}
+
+
+class SessionReplaced(Refused):
+    """The user left the session while a command of it was waiting for an answer."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the session was replaced while the command was running",
+            next_step="run the command again, in the session that it is about",
+        )
+
+
+class PiHost:
+    """Asks Pi over `peer`, in the context `ctx` that the command was called in."""
+
+    def __init__(self, peer: Peer, ctx: str) -> None:
+        self._peer = peer
+        self._ctx = ctx
+        self._info: dict[str, Any] = self._ask("session.info")
+
+    @property
+    def cwd(self) -> Path:
+        """The folder that Pi works in."""
+        return Path(self._info["cwd"])
+
+    @property
+    def interactive(self) -> bool:
+        """True in Pi's terminal and RPC modes, false in print and JSON mode."""
+        return bool(self._info["hasUI"])
+
+    def session(self) -> LiveSession:
+        """Pi's session as it stands now.
+
+        Pi writes the file of a session with its first answer: until then, and in a session that is not kept, the
+        entries come along.
+        """
+        info = self._info = self._ask("session.info")
+        file = Path(info["file"]) if info["file"] else None
+        unsaved = file is None or not file.exists()
+        return LiveSession(
+            host="pi",
+            host_version=info["piVersion"] or "unknown",
+            session=info["id"],
+            cwd=Path(info["cwd"]),
+            file=None if unsaved else file,
+            leaf=info["leaf"],
+            idle=info["idle"],
+            entries=self._ask("session.branch") if unsaved else None,
+            system_prompt=self._ask("pi.systemPrompt"),
+            tools=self._ask("pi.tools"),
+        )
+
+    def confirm(self, title: str, message: str = "") -> bool:
+        """Asks yes or no."""
+        return bool(self._ask("ui.confirm", title=title, message=message))
+
+    def select(self, title: str, options: Sequence[str]) -> str | None:
+        """Lets the user choose one of `options`."""
+        return cast(str | None, self._ask("ui.select", title=title, options=list(options)))
+
+    def input(self, title: str, placeholder: str = "") -> str | None:
+        """One line of text."""
+        return cast(str | None, self._ask("ui.input", title=title, placeholder=placeholder))
+
+    def editor(self, title: str, prefill: str = "") -> str | None:
+        """Text of any length, in Pi's editor."""
+        return cast(str | None, self._ask("ui.editor", title=title, prefill=prefill))
+
+    def notify(self, message: str, level: Level = "info") -> None:
+        """Shows `message` in Pi's chat, or on stderr of a headless Pi."""
+        self._tell("ui.notify", message=message, level=level)
+
+    def progress(self, message: str | None) -> None:
+        """Shows `message` in Pi's footer."""
+        self._tell("ui.setStatus", text=message)
+
+    def show(self, report: Report) -> None:
+        """Shows what a command has to say; a failure of a headless Pi becomes its exit code."""
+        level = LEVELS.get(report.exit_code, "error")
+        parts = {"markdown": as_markdown(report), "text": as_text(report), "level": level}
+        self._tell("report.show", **parts, exitCode=report.exit_code)
+
+    def _ask(self, method: str, **params: Any) -> Any:
+        try:
+            return self._peer.call(method, ctx=self._ctx, **params)
+        except RpcError as error:
+            if error.code == GONE:
+                raise SessionReplaced from error
+            raise
+
+    def _tell(self, method: str, **params: Any) -> None:
+        """Says something that needs no answer, in the session that is there now if the command's own is gone."""
+        for ctx in (self._ctx, SESSION):
+            try:
+                self._peer.call(method, ctx=ctx, **params)
+            except RpcError as error:
+                if error.code != GONE:
+                    raise
+            else:
+                return

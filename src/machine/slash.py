@@ -1,0 +1,53 @@
+"""Slash: the text after a slash command, cut into the words that a shell would have passed.
+
+People type prose here, so quotes are only quotes where they look like it: `/good it's great` is three words.
+"""
+
+SPACE = " \t\r\n"
+QUOTES = "\"'"
+
+
+def split(text: str) -> list[str]:
+    r"""The words of `text`.
+
+    A quote opens at the start of a word or right after `=`, and closes at the next of its kind that ends a word; one
+    that never closes is a character like any other. Inside double quotes `\"` and `\\` stand for `"` and `\`;
+    everywhere else a backslash is itself.
+    """
+    words: list[str] = []
+    at = 0
+    while at < len(text):
+        if text[at] in SPACE:
+            at += 1
+            continue
+        word, at = _word(text, at)
+        words.append(word)
+    return words
+
+
+def _word(text: str, start: int) -> tuple[str, int]:
+    """The word that starts at `start`, and where it ends."""
+    word, at = "", start
+    while at < len(text) and text[at] not in SPACE:
+        opens = text[at] in QUOTES and (at == start or text[at - 1] == "=")
+        quoted = _quoted(text, at) if opens else None
+        if quoted:
+            return word + quoted[0], quoted[1]
+        word += text[at]
+        at += 1
+    return word, at
+
+
+def _quoted(text: str, start: int) -> tuple[str, int] | None:
+    """What the quote at `start` holds and where it ends; None if it never closes."""
+    quote, content, at = text[start], "", start + 1
+    while at < len(text):
+        if quote == '"' and text[at] == "\\" and text[at + 1 : at + 2] in ('"', "\\"):
+            content += text[at + 1]
+            at += 2
+            continue
+        if text[at] == quote and (at + 1 == len(text) or text[at + 1] in SPACE):
+            return content, at + 1
+        content += text[at]
+        at += 1
+    return None

@@ -1,0 +1,166 @@
+"""Run: the folder of one training run, `runs/<id>/`, and what can be read back from it.
+
+    config.json        the recipe, versions, hash of the data; written once
+    state.json         status, step, steps, cause of a failure; replaced whole at every change
+    metrics.jsonl      one line a step
+    checkpoints.jsonl  one line a saved checkpoint
+
+A crash loses at most the line being written. A run whose process is gone while its state says running was interrupted.
+"""
+
+import datetime
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from machine.errors import Refused, StoreError
+from machine.store.files import append_line, private_folder, write_private
+
+Status = Literal["running", "done", "interrupted", "failed"]
+
+
+class State(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where a run stands: `step` steps of `steps` are done. `saved` is the step that the last saved state is of."""
+
+    status: Status
+    step: int
+    steps: int
+    started_at: str
+    pid: int
+    ended_at: str | None = None
+    seconds: float = 0.0
+    saved: int | None = None
+    cause: str | None = None
+    next_step: str | None = None
+
+
+class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A checkpoint of a run. `state` can be trained on (optimiser included), `sampler` can be asked.
+
+    `probe` is the fingerprint of the weights at that step (see `tinker.probe`).
+    """
+
+    step: int
+    state: str | None = None
+    sampler: str | None = None
+    probe: tuple[float, ...] | None = None
+
+
+class Run:
+    """The run in `folder`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    @property
+    def id(self) -> str:
+        """The run's name: when it began, and four letters."""
+        return self.folder.name
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """`config.json`: {recipe, plan, data, versions, service}."""
+        return dict(json.loads(self._read("config.json")))
+
+    @property
+    def state(self) -> State:
+        """Where the run stands, the death of its process included."""
+        state = msgspec.json.decode(self._read("state.json"), type=State)
+        if state.status == "running" and not _alive(state.pid):
+            return msgspec.structs.replace(state, status="interrupted", cause="its process ended without a word")
+        return state
+
+    def write_config(self, config: dict[str, Any]) -> None:
+        """Makes the folder and keeps what the run is made of."""
+        private_folder(self.folder)
+        write_private(self.folder / "config.json", json.dumps(config, indent=2).encode() + b"\n")
+
+    def write_state(self, state: State) -> None:
+        """Replaces the state."""
+        write_private(self.folder / "state.json", msgspec.json.encode(state) + b"\n")
+
+    def add_metrics(self, metrics: dict[str, Any]) -> None:
+        """Appends a line of metrics."""
+        append_line(self.folder / "metrics.jsonl", json.dumps(metrics).encode())
+
+    def add_checkpoint(self, checkpoint: Checkpoint) -> None:
+        """Appends a checkpoint."""
+        append_line(self.folder / "checkpoints.jsonl", msgspec.json.encode(checkpoint))
+
+    def metrics(self) -> list[dict[str, Any]]:
+        """A line for each step, in order; of a step done twice (resumed from before it), the later one."""
+        steps = {line["step"]: line for line in map(json.loads, self._lines("metrics.jsonl"))}
+        return [steps[step] for step in sorted(steps)]
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """Every checkpoint, oldest first."""
+        return [msgspec.json.decode(line, type=Checkpoint) for line in self._lines("checkpoints.jsonl")]
+
+    def resumable(self) -> Checkpoint | None:
+        """The last checkpoint that training can go on from."""
+        return next((c for c in reversed(self.checkpoints()) if c.state), None)
+
+    def sampler(self) -> Checkpoint | None:
+        """The last checkpoint that can be asked."""
+        return next((c for c in reversed(self.checkpoints()) if c.sampler), None)
+
+    def _lines(self, name: str) -> Iterator[bytes]:
+        path = self.folder / name
+        if path.exists():
+            yield from (line for line in path.read_bytes().split(b"\n")[:-1] if line)
+
+    def _read(self, name: str) -> bytes:
+        try:
+            return (self.folder / name).read_bytes()
+        except OSError as error:
+            raise StoreError(f"{self.folder / name}: {error.strerror or error}", next_step="machine train runs") from error
+
+
+def new_id() -> str:
+    """A name for a run that begins now; names sort by time."""
+    return f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def runs(folder: Path) -> list[Run]:
+    """The runs of a project, newest first."""
+    if not folder.is_dir():
+        return []
+    found = [Run(path) for path in folder.iterdir() if (path / "state.json").is_file()]
+    return sorted(found, key=lambda run: run.id, reverse=True)
+
+
+def find_run(folder: Path, ref: str = "latest") -> Run:
+    """The run whose id begins or ends with `ref`; `latest` is the newest.
+
+    Raises:
+        Refused: there is none, or several.
+    """
+    every = runs(folder)
+    found = every[:1] if ref == "latest" else [r for r in every if r.id.startswith(ref) or r.id.endswith(ref)]
+    if len(found) == 1:
+        return found[0]
+    if not every:
+        raise Refused("this project has no training run yet", next_step="machine train run")
+    raise Refused(f"{ref!r} names {len(found)} runs of this project", next_step="machine train runs")
+
+
+def now() -> str:
+    """The time, in UTC, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def _alive(pid: int) -> bool:
+    if os.name == "nt":
+        return True
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True

@@ -1,0 +1,60 @@
+import pytest
+
+from machine.capture.session import read
+from machine.errors import SessionFault
+from sessions import Script
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [(b"", "line 1"), (b"hello\n", "line 1"), (b'{"type":"session","version":9,"id":"x"}\n', "version 9")],
+)
+def test_what_is_not_a_session_is_refused(tmp_path, content, says):
+    file = tmp_path / "s.jsonl"
+    file.write_bytes(content)
+    with pytest.raises(SessionFault, match=says):
+        read(file)
+
+
+def test_a_missing_file_is_refused_by_name(tmp_path):
+    with pytest.raises(SessionFault, match="nowhere"):
+        read(tmp_path / "nowhere.jsonl")
+
+
+def test_the_tree_is_followed_not_the_line_order(tmp_path):
+    s = Script()
+    root = s.leaf
+    s.user("abandoned")
+    s.leaf = root
+    kept = s.user("kept")
+    session = read(s.save(tmp_path / "s.jsonl"))
+    assert [e["id"] for e in session.path(kept)] == [root, kept]
+
+
+def test_damage_outside_the_path_is_counted_and_inside_it_refused(tmp_path):
+    s = Script()
+    first = s.user("one")
+    second = s.user("two")
+    file = s.save(tmp_path / "s.jsonl")
+    lines = file.read_bytes().split(b"\n")
+    lines[2] = lines[2][:20]
+    file.write_bytes(b"\n".join(lines))
+    session = read(file)
+    assert session.damaged == [3]
+    with pytest.raises(SessionFault, match=f"{second} names parent {first}") as fault:
+        session.path(second)
+    assert "line 3" in fault.value.next_step
+
+
+def test_cycles_duplicates_and_unknown_leaves_are_named(tmp_path):
+    s = Script()
+    one, two = s.user("one"), s.user("two")
+    s.entries[0]["parentId"] = two
+    with pytest.raises(SessionFault, match="own ancestor"):
+        read(s.save(tmp_path / "cycle.jsonl")).path()
+    with pytest.raises(SessionFault, match="no entry nope"):
+        read(tmp_path / "cycle.jsonl").path("nope")
+    s.entries[1]["id"] = two
+    with pytest.raises(SessionFault, match="line 4 repeats"):
+        read(s.save(tmp_path / "double.jsonl"))
+    assert one

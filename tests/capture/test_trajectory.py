@@ -1,0 +1,307 @@
+import json
+
+import pytest
+
+from machine.capture.session import read
+from machine.capture.trajectory import NO_RESULT, Recorder, row_of
+from machine.errors import Refused
+from sessions import TOOL, Script
+
+
+@pytest.fixture
+def make(tmp_path):
+    def row(script: Script, **options):
+        return row_of(read(script.save(tmp_path / "s.jsonl")), tag="good", **options)
+
+    return row
+
+
+def roles(row):
+    return [m["role"] for m in row.messages]
+
+
+def test_plain_turn(make):
+    s = Script()
+    user, answer = s.user("Capital of France?"), s.assistant("Paris.")
+    row = make(s)
+    assert [(m["role"], m["content"]) for m in row.messages] == [
+        ("system", "You are Pi."),
+        ("user", "Capital of France?"),
+        ("assistant", "Paris."),
+    ]
+    assert row.target == (2,)
+    assert row.source.entries == (user, answer)
+    assert row.source.models == (None, None, "p/m")
+
+
+def test_tool_turn_has_schemas_calls_as_json_text_and_all_assistants_as_targets(make):
+    s = Script(tools=[TOOL])
+    s.user("What is in a.py?")
+    s.assistant("Looking.", [("c1", {"path": "a.py"})])
+    s.result("c1", "print(1)")
+    s.assistant("It prints 1.")
+    row = make(s)
+    assert roles(row) == ["system", "user", "assistant", "tool", "assistant"]
+    call = row.messages[2]["tool_calls"][0]
+    assert json.loads(call["function"]["arguments"]) == {"path": "a.py"}
+    assert row.messages[3] == {"role": "tool", "content": "print(1)", "tool_call_id": "c1", "name": "read"}
+    assert row.target == (2, 4)
+    assert row.tools == (TOOL,)
+
+
+def test_parallel_results_stored_in_completion_order_are_re_paired_in_call_order(make):
+    s = Script(tools=[TOOL])
+    s.user("Compare.")
+    s.assistant("", [("c1", {}), ("c2", {}), ("c3", {})])
+    for call in ("c3", "c1", "c2"):
+        s.result(call, f"result {call}")
+    s.assistant("Same.")
+    tools = [m for m in make(s).messages if m["role"] == "tool"]
+    assert [(m["tool_call_id"], m["content"]) for m in tools] == [(c, f"result {c}") for c in ("c1", "c2", "c3")]
+
+
+def test_earlier_turns_are_context_not_target(make):
+    s = Script()
+    s.user("One")
+    s.assistant("1")
+    s.user("Two")
+    s.assistant("2")
+    row = make(s)
+    assert row.target == (4,)
+    assert roles(row) == ["system", "user", "assistant", "user", "assistant"]
+
+
+def test_a_retry_that_failed_first_leaves_no_trace(make):
+    s = Script()
+    s.user("Hi")
+    failed = s.assistant("", stopReason="error", errorMessage="500")
+    s.entry("context_edit", targetId=failed, replacement=None)
+    s.assistant("Hello.")
+    row = make(s)
+    assert roles(row) == ["system", "user", "assistant"]
+    assert row.messages[2]["content"] == "Hello."
+
+
+def test_an_abort_is_refused_and_names_its_entry(make):
+    s = Script(tools=[TOOL])
+    s.user("Hi")
+    s.assistant("", [("c1", {})])
+    s.result("c1", "aborted")
+    aborted = s.assistant("", stopReason="aborted")
+    with pytest.raises(Refused, match=f"aborted.*{aborted}"):
+        make(s)
+
+
+def test_a_turn_without_an_answer_is_refused(make):
+    s = Script()
+    s.user("Hi")
+    with pytest.raises(Refused, match="no answer"):
+        make(s)
+
+
+def test_a_retry_that_never_succeeded_is_refused_with_its_cause(make):
+    s = Script()
+    s.user("Hi")
+    failed = s.assistant("", stopReason="error")
+    s.entry("context_edit", targetId=failed, replacement=None)
+    with pytest.raises(Refused, match=f"it failed \\(entry {failed}\\)"):
+        make(s)
+
+
+def test_no_turn_at_all_is_refused(make):
+    with pytest.raises(Refused, match="no turn to tag"):
+        make(Script())
+
+
+def test_a_call_without_a_result_is_refused_inside_the_turn_and_marked_outside(make):
+    s = Script(tools=[TOOL])
+    s.user("One")
+    s.assistant("", [("c1", {})])
+    s.user("Two")
+    s.assistant("2")
+    row = make(s)
+    assert [m["content"] for m in row.messages if m["role"] == "tool"] == [NO_RESULT]
+    assert [e.kind for e in row.edits] == ["result_synthesised"]
+
+    s = Script(tools=[TOOL])
+    s.user("One")
+    caller = s.assistant("", [("c1", {})])
+    s.assistant("Done.")
+    with pytest.raises(Refused, match=caller):
+        make(s)
+
+
+def test_an_orphan_result_is_dropped_outside_the_turn_and_refused_inside(make):
+    s = Script(tools=[TOOL])
+    s.user("Old")
+    s.assistant("", [("c1", {})])
+    kept = s.result("c1", "x")
+    s.assistant("Done.")
+    s.entry("compaction", summary="S", firstKeptEntryId=kept, tokensBefore=9)
+    s.user("One")
+    s.assistant("1")
+    row = make(s)
+    assert "tool" not in roles(row)
+    assert [e.kind for e in row.edits] == ["orphan_dropped"]
+
+    s = Script(tools=[TOOL])
+    s.user("One")
+    orphan = s.result("gone", "x")
+    s.assistant("1")
+    with pytest.raises(Refused, match=orphan):
+        make(s)
+
+
+def test_as_replaces_the_text_and_records_it(make):
+    s = Script()
+    s.user("Capital of France?")
+    s.assistant("I think that it may be Paris")
+    row = make(s, answer="ANSWER: Paris.")
+    assert row.messages[2]["content"] == "ANSWER: Paris."
+    assert [(e.kind, e.message) for e in row.edits] == [("answer_replaced", 2)]
+
+
+def test_a_length_cut_answer_is_refused_unless_replaced(make):
+    s = Script()
+    s.user("Hi")
+    cut = s.assistant("Hel", stopReason="length")
+    with pytest.raises(Refused, match=f"length limit.*{cut}"):
+        make(s)
+    assert make(s, answer="Hello.").target == (2,)
+
+
+def test_observed_reasoning_is_never_saved(make):
+    s = Script()
+    s.user("Hi")
+    s.assistant(
+        content=[{"type": "thinking", "thinking": "hmm", "thinkingSignature": "x"}, {"type": "text", "text": "Yo"}]
+    )
+    row = make(s)
+    assert row.messages[2]["content"] == "Yo"
+    assert "hmm" not in json.dumps(row.messages)
+    assert [e.kind for e in row.edits] == ["thinking_dropped"]
+
+
+def test_bang_commands_are_context_and_never_a_turn(make):
+    s = Script()
+    s.user("Hi")
+    s.assistant("Hello.")
+    ran = {"output": "a.py", "exitCode": 0, "cancelled": False, "truncated": False}
+    s.message(role="bashExecution", command="ls", **ran)
+    s.message(role="bashExecution", command="cat .env", excludeFromContext=True, **ran)
+    row = make(s)
+    assert roles(row) == ["system", "user", "assistant"]
+    s.user("What did I run?")
+    s.assistant("ls")
+    row = make(s)
+    assert "Ran `ls`" in row.messages[3]["content"]
+    assert ".env" not in json.dumps(row.messages)
+    assert row.target == (5,)
+
+
+def test_a_steering_message_belongs_to_the_turn(make):
+    s = Script(tools=[TOOL])
+    first = s.user("Fix it")
+    s.assistant("", [("c1", {})])
+    s.result("c1", "x")
+    s.user("but keep the name")
+    s.assistant("Fixed.")
+    row = make(s)
+    assert row.source.entries[0] == first
+    assert row.target == (2, 5)
+
+
+def test_entries_after_the_turn_do_not_hide_it(make):
+    s = Script()
+    s.user("Hi")
+    s.assistant("Hello.")
+    s.entry("label", targetId=s.leaf, label="x")
+    s.entry("model_change", provider="p", modelId="n")
+    s.entry("custom", customType="other", data={})
+    assert make(s).messages[-1]["content"] == "Hello."
+
+
+def test_a_compaction_before_the_turn_is_what_the_model_saw(make):
+    s = Script()
+    s.user("Old question")
+    s.assistant("Old answer")
+    kept = s.user("Kept question")
+    s.assistant("Kept answer")
+    s.entry(
+        "compaction",
+        summary="They talked.",
+        firstKeptEntryId=kept,
+        tokensBefore=9,
+        systemMessage=s.entries[0]["message"],
+    )
+    s.user("New")
+    s.assistant("Newer")
+    text = [m["content"] for m in make(s).messages]
+    assert "They talked." in text[1]
+    assert text[2:] == ["Kept question", "Kept answer", "New", "Newer"]
+
+
+def test_a_compaction_inside_the_turn_is_refused(make):
+    s = Script(tools=[TOOL])
+    s.user("Fix it")
+    call = s.assistant("", [("c1", {})])
+    s.result("c1", "x")
+    compaction = s.entry("compaction", summary="S", firstKeptEntryId=call, tokensBefore=9)
+    s.assistant("Fixed.")
+    with pytest.raises(Refused, match=compaction):
+        make(s)
+
+
+def test_prompt_and_tools_of_a_host_that_does_not_record_them_are_taken_live(make):
+    s = Script(prompt=None)
+    s.user("Hi")
+    s.assistant("Hello.")
+    row = make(s, recorder=Recorder(system_prompt="Live prompt", tools=[TOOL]))
+    assert row.messages[0]["content"] == "Live prompt"
+    assert row.tools == (TOOL,)
+
+
+def test_an_image_is_a_visible_placeholder(make):
+    s = Script()
+    s.message(
+        role="user",
+        content=[{"type": "text", "text": "See"}, {"type": "image", "data": "QUJD", "mimeType": "image/png"}],
+    )
+    s.assistant("A picture.")
+    row = make(s)
+    assert "[image image/png sha256:" in row.messages[1]["content"]
+    assert "QUJD" not in json.dumps(row.messages)
+    assert [e.kind for e in row.edits] == ["image_replaced"]
+
+
+def test_secrets_are_redacted_before_the_row_exists_also_in_arguments(make, monkeypatch):
+    monkeypatch.setenv("SERVICE_TOKEN", 'hunter2-"hunter2')
+    s = Script(tools=[TOOL])
+    s.user('my token is hunter2-"hunter2')
+    s.assistant("", [("c1", {"header": 'hunter2-"hunter2'})])
+    s.result("c1", "ok")
+    s.assistant("Done.")
+    row = make(s)
+    assert "hunter2" not in json.dumps(row.messages)
+    arguments = json.loads(row.messages[2]["tool_calls"][0]["function"]["arguments"])
+    assert arguments == {"header": "<secret:env-service-token:1>"} or arguments["header"].startswith("<secret:env")
+    assert {e.kind for e in row.edits} == {"redacted"}
+    assert all("hunter2" not in e.detail for e in row.edits)
+
+
+def test_u2028_and_astral_characters_survive(make):
+    s = Script()
+    s.user("a\u2028b \U0001f600")
+    s.assistant("c\u2029d")
+    row = make(s)
+    assert row.messages[1]["content"] == "a\u2028b \U0001f600"
+    assert row.messages[2]["content"] == "c\u2029d"
+
+
+def test_the_same_turn_has_the_same_digest_and_another_answer_another(make):
+    s = Script()
+    s.user("Hi")
+    s.assistant("Hello.")
+    one, two, three = make(s), make(s), make(s, answer="Yo.")
+    assert one.digest == two.digest != three.digest
+    assert one.id != two.id

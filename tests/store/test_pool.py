@@ -1,0 +1,189 @@
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from machine.errors import Refused, StoreError
+from machine.store.pool import Pool, append_elsewhere
+from machine.store.project import Project
+from machine.trace import Row, Source, digest
+
+HERE = str(Path(__file__).parent)
+
+
+def row(text="Paris.", tag="good", note=None, entries=("e1", "e2"), id=None):
+    messages = ({"role": "user", "content": "Capital?"}, {"role": "assistant", "content": text})
+    source = Source(host="pi", host_version="1", session="s", leaf=entries[-1], entries=entries, cwd="/p")
+    number = abs(hash((text, tag, note, entries))) % 10**20
+    return Row(
+        id=id or f"t_{number:026d}", tag=tag, messages=messages, tools=(), target=(1,), created_at="2026-01-01T00:00:00+00:00",
+        source=source, digest=digest(messages, (), (1,)), note=note,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def pool(tmp_path):
+    return Pool(tmp_path / "store" / "traces.jsonl")
+
+
+def test_what_was_appended_is_read_back(pool):
+    kept = row()
+    assert pool.append(kept).duplicate is False
+    assert list(pool.rows()) == [kept]
+    assert pool.counts() == {"good": 1}
+    assert pool.get(kept.id[:12]) == kept
+
+
+def test_the_same_turn_tagged_twice_is_one_row(pool):
+    first = row()
+    pool.append(first)
+    again = pool.append(row(id="t_other"))
+    assert (again.duplicate, again.id) == (True, first.id)
+    assert len(list(pool.rows())) == 1
+
+
+def test_a_later_word_on_a_turn_supersedes_the_earlier(pool):
+    pool.append(row("Perhaps Paris"))
+    pool.append(row("ANSWER: Paris."))
+    pool.append(row("ANSWER: Paris.", tag="bad"))
+    assert [(r.tag, r.messages[1]["content"]) for r in pool.rows()] == [("bad", "ANSWER: Paris.")]
+    assert pool.counts() == {"bad": 1}
+    assert len(pool.path.read_bytes().splitlines()) == 3
+
+
+def test_recent_is_newest_first_and_by_tag(pool):
+    for i in range(5):
+        pool.append(row(f"A{i}", tag="good" if i % 2 else "bad", entries=(f"u{i}", f"a{i}")))
+    assert [r.messages[1]["content"] for r in pool.recent(2)] == ["A4", "A3"]
+    assert [r.messages[1]["content"] for r in pool.recent(9, "good")] == ["A3", "A1"]
+    assert pool.tagged_entries("s") == {f"a{i}" for i in range(5)}
+
+
+def test_a_torn_last_line_is_set_aside_and_never_read(pool):
+    pool.append(row("one", entries=("a", "b")))
+    with pool.path.open("ab") as file:
+        file.write(b'{"id":"t_torn","mess')
+    assert len(list(pool.rows())) == 1
+    pool.append(row("two", entries=("c", "d")))
+    assert [r.messages[1]["content"] for r in pool.rows()] == ["one", "two"]
+    assert b'{"id":"t_torn","mess' in pool.path.with_suffix(".torn").read_bytes()
+
+
+def test_a_line_that_is_no_row_is_counted_and_left_alone(pool):
+    pool.append(row("one", entries=("a", "b")))
+    with pool.path.open("ab") as file:
+        file.write(b'{"not": "a row"}\n')
+    pool.append(row("two", entries=("c", "d")))
+    assert len(list(pool.rows())) == 2
+    assert pool.broken() == 1
+
+
+@pytest.mark.parametrize("damage", [lambda p: p.unlink(), lambda p: p.write_bytes(b"not a database" * 99)])
+def test_the_index_is_rebuilt_from_the_pool(pool, damage):
+    pool.append(row("one", entries=("a", "b")))
+    pool.append(row("two", entries=("c", "d")))
+    damage(pool.path.with_suffix(".index"))
+    assert pool.counts() == {"good": 2}
+    assert len(list(pool.rows())) == 2
+
+
+def test_an_index_of_another_pool_is_not_believed(pool):
+    pool.append(row("one", entries=("a", "b")))
+    pool.append(row("two", entries=("c", "d")))
+    lines = pool.path.read_bytes().splitlines(keepends=True)
+    pool.path.write_bytes(lines[1] * 1 + lines[0])
+    assert [r.messages[1]["content"] for r in pool.rows()] == ["two", "one"]
+
+
+def test_files_are_private_whatever_the_umask(pool):
+    old = os.umask(0)
+    try:
+        pool.append(row())
+    finally:
+        os.umask(old)
+    assert stat.S_IMODE(pool.path.parent.stat().st_mode) == 0o700
+    for file in pool.path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+
+
+def test_a_symlink_in_the_way_is_refused(pool, tmp_path):
+    pool.path.parent.mkdir(parents=True)
+    pool.path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StoreError):
+        pool.append(row())
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_symlinked_folder_is_refused(tmp_path):
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    with pytest.raises(StoreError, match="symbolic link"):
+        Pool(tmp_path / "link" / "traces.jsonl").append(row())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="needs a limit on file sizes")
+def test_a_full_disk_leaves_the_pool_as_it_was(pool):
+    pool.append(row("one", entries=("a", "b")))
+    before = pool.path.read_bytes()
+    # A limit on the file's size is the nearest thing to a full disk that a test may cause: write(2) fails half-way.
+    code = (
+        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        f"sys.path.insert(0, {HERE!r})\n"
+        "from test_pool import row; from machine.store.pool import Pool; from machine.errors import StoreError; import pathlib\n"
+        f"path = pathlib.Path({str(pool.path)!r})\n"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 100}, {len(before) + 100}))\n"
+        "import machine.store.pool as p\n"
+        "try: p._append(path, b'x' * 5000)\n"
+        "except StoreError as e: print('refused:', e.message)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert "refused:" in done.stdout, done.stderr
+    assert pool.path.read_bytes() == before
+
+
+def test_many_processes_append_and_every_row_is_there_once(pool):
+    code = (
+        f"import sys; sys.path.insert(0, {HERE!r})\n"
+        "from test_pool import row; from machine.store.pool import Pool; import pathlib\n"
+        f"pool = Pool(pathlib.Path({str(pool.path)!r}))\n"
+        "for i in range(20): pool.append(row(f'{sys.argv[1]}-{i}', entries=(f'u{sys.argv[1]}-{i}', f'a{sys.argv[1]}-{i}')))\n"
+    )
+    workers = [subprocess.Popen([sys.executable, "-c", code, str(n)]) for n in range(4)]
+    assert [w.wait() for w in workers] == [0] * 4
+    assert sorted(r.messages[1]["content"] for r in pool.rows()) == sorted(
+        f"{n}-{i}" for n in range(4) for i in range(20)
+    )
+
+
+def test_unknown_and_ambiguous_ids_are_refused(pool):
+    with pytest.raises(Refused, match="no row"):
+        pool.get("t_x")
+    pool.append(row("one", entries=("a", "b"), id="t_aa1"))
+    pool.append(row("two", entries=("c", "d"), id="t_aa2"))
+    with pytest.raises(Refused, match="several"):
+        pool.get("t_aa")
+
+
+def test_out_file_is_appended_to_and_its_folder_left_alone(tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir(mode=0o755)
+    append_elsewhere(folder / "rows.jsonl", row())
+    append_elsewhere(folder / "rows.jsonl", row())
+    assert len((folder / "rows.jsonl").read_bytes().splitlines()) == 2
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+    assert [f.name for f in folder.iterdir()] == ["rows.jsonl"]
+    with pytest.raises(StoreError, match="not a folder"):
+        append_elsewhere(tmp_path / "nowhere" / "rows.jsonl", row())
+
+
+def test_projects_are_told_apart_by_path_and_joined_by_work_tree(tmp_path):
+    for name in ("a/app/sub", "b/app"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "a/app/.git").mkdir()
+    one, inside, other = (Project.at(tmp_path / name) for name in ("a/app", "a/app/sub", "b/app"))
+    assert one.folder == inside.folder != other.folder
+    assert one.folder.name.startswith("app-")
+    assert not one.folder.exists()
