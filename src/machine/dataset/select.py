@@ -30,7 +30,9 @@ def rows_of(path: Path) -> list[Row]:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise Refused(f"{path}: {error.strerror or error}", next_step="give the path of a JSONL file of rows") from error
+        raise Refused(
+            f"{path}: {error.strerror or error}", next_step="give the path of a JSONL file of rows"
+        ) from error
     rows = [_row(path, number, line) for number, line in enumerate(lines, 1) if line.strip()]
     good = [row for row in rows if row.tag == "good"]
     if not good:

@@ -1,7 +1,7 @@
 """Targets: a row expanded to what is learnt from it, one example for each assistant message of the tagged turn.
 
-An example is the whole conversation up to and including its target, with only the target trained. This is the definition
-of the loss; whatever trains fewer tokens must give the same.
+An example is the whole conversation up to and including its target, with only the target trained. This is the
+definition of the loss; whatever trains fewer tokens must give the same.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """Probe: a fingerprint of the weights that answer, from the log-probabilities that they give a fixed text.
 
-Two sets of weights that differ give different probes; the same weights give the same one up to the service's rounding. A
-probe is taken from a trainer and from a sampler in the same way, so that a sampler can be held against the run it claims
-to come from.
+Two sets of weights that differ give different probes; the same weights give the same one up to the service's
+rounding. A probe is taken from a trainer and from a sampler in the same way, so that a sampler can be held against
+the run it claims to come from.
 """
 
 from collections.abc import Sequence

@@ -1,10 +1,10 @@
 """Which Tinker service is meant, and an open connection to it.
 
-The environment (`TINKER_API_KEY`, `TINKER_BASE_URL`) names the service; without it, the engine that runs on this machine
-does, by its discovery file. After `endpoint()` nothing depends on which of the two it is.
+The environment (`TINKER_API_KEY`, `TINKER_BASE_URL`) names the service; without it, the engine that runs on this
+machine does, by its discovery file. After `endpoint()` nothing depends on which of the two it is.
 
-The SDK retries a dead connection for five minutes before it says so. `Service.wait` looks beside it whether the service's
-port still answers, and gives up after `PATIENCE` seconds of silence.
+The SDK retries a dead connection for five minutes before it says so. `Service.wait` looks beside it whether the
+service's port still answers, and gives up after `PATIENCE` seconds of silence.
 """
 
 import concurrent.futures
@@ -29,17 +29,17 @@ PATIENCE = 20.0
 """Seconds for which a service may be unreachable before a wait on it ends."""
 
 _HOSTED = "https://tinker.thinkingmachines.dev/services/tinker-prod"
+_ENVIRONMENT = "$TINKER_API_KEY"
 _POLL = 2.0
 _CLOSE_SECONDS = 5.0
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 
 
-class Pending(Protocol[T_co]):
+class Pending(Protocol[T]):
     """What every call of the SDK returns: something whose future can be had."""
 
-    def future(self) -> "concurrent.futures.Future[T_co]":
+    def future(self) -> "concurrent.futures.Future[T]":
         """The future of the call's result."""
         ...
 
@@ -48,8 +48,8 @@ class Pending(Protocol[T_co]):
 class Endpoint:
     """A Tinker service: where it is, and the key to it (never shown).
 
-    `base_url` None is the SDK's own default, hosted Tinker. `key_source` says, in the words of Pi's configuration, where
-    the key can be read (`$NAME` or `!command`), so that it need not be copied anywhere.
+    `base_url` None is the SDK's own default, hosted Tinker. `key_source` says, in the words of Pi's configuration,
+    where the key can be read (`$NAME` or `!command`), so that it need not be copied anywhere.
     """
 
     base_url: str | None
@@ -73,6 +73,11 @@ class Endpoint:
     def destination(self) -> str:
         """Where the bytes go, for the user."""
         return "this machine" if self.local else urlsplit(self.url).hostname or self.url
+
+    @property
+    def origin(self) -> str:
+        """What named this service, for the user."""
+        return "named by TINKER_API_KEY" if self.key_source == _ENVIRONMENT else "the engine's discovery file"
 
     @property
     def chat_url(self) -> str:
@@ -104,7 +109,7 @@ def endpoint() -> Endpoint:
             next_step="set it to the address of a Tinker service, or unset it",
         )
     if key:
-        return Endpoint(url or None, key, "$TINKER_API_KEY")
+        return Endpoint(url or None, key, _ENVIRONMENT)
     if url:
         raise UsageError(
             "TINKER_BASE_URL is set, but TINKER_API_KEY is not",
@@ -208,9 +213,7 @@ def _engine() -> Endpoint:
         ) from error
     here = Endpoint(url, key, f"!cat {_quoted(str(key_file))}")
     if not here.answers():
-        raise ServiceError(
-            f"the engine that {found} names no longer answers", next_step="machine engine start"
-        )
+        raise ServiceError(f"the engine that {found} names no longer answers", next_step="machine engine start")
     return here
 
 

@@ -47,7 +47,7 @@ def load_student(model: str, renderer: str | None = None) -> Student:
 
 
 def models(service: Service) -> list[Model]:
-    """What the service can train or sample. Services that do not say of a model what it is for are taken at their word."""
+    """What the service can train or sample; where it does not say what a model is for, it is for both."""
     listed = service.wait(service.rest().get_server_capabilities(), "asking for the list of models")
     return [
         Model(m.model_name, m.max_context_length, m.trainable is not False, m.sampleable is not False)

@@ -45,7 +45,9 @@ def read_config(path: Path) -> Config:
     except yaml.YAMLError as error:
         raise Refused(f"{path} is not YAML: {' '.join(str(error).split())}", next_step=f"mend {path}") from error
     except msgspec.ValidationError as error:
-        raise Refused(f"{path}: {error}", next_step=f"mend {path}, or write it anew: machine train sft --force") from error
+        raise Refused(
+            f"{path}: {error}", next_step=f"mend {path}, or write it anew: machine train sft --force"
+        ) from error
 
 
 def parse_config(value: Any) -> Config:

@@ -1,12 +1,13 @@
 """Loop: train a LoRA student on rendered examples, over the Tinker API.
 
-For each step: one batch forward and backward, one Adam step. Step n+1 is sent before step n is waited for, so that the
-service is never idle while this side reads metrics. The loss of a step is the sum over its examples of the negative
-log-likelihood of their targets, weighted per token (`Example.weights` sum to 1 for each example); Adam does not care about its
-scale, and the metrics hold the mean.
+For each step: one batch forward and backward, one Adam step. Step n+1 is sent before step n is waited for, so that
+the service is never idle while this side reads metrics. The loss of a step is the sum over its examples of the
+negative log-likelihood of their targets, weighted per token (`Example.weights` sum to 1 for each example); Adam
+does not care about its scale, and the metrics hold the mean.
 
-A run can be left at any time. Ctrl-C finishes the steps that were sent, saves the state (optimiser included) and marks the
-run interrupted; resuming goes on with the very next step. If the service dies, the last saved state stands.
+A run can be left at any time. Ctrl-C finishes the steps that were sent, saves the state (optimiser included) and
+marks the run interrupted; resuming goes on with the very next step. If the service dies, the last saved state
+stands.
 """
 
 import contextlib
@@ -65,8 +66,10 @@ class Loop:
             TrainingError: it was interrupted, or the service failed; the message says what was saved.
         """
         saved = self.run.resumable()
-        self._began, self._start = time.monotonic(), saved.step if saved else 0
-        self._state = State("running", self._start, self.plan.steps, now(), os.getpid(), saved=saved and saved.step)
+        self._start = saved.step if saved else 0
+        self._began = time.monotonic() - self.run.state.seconds
+        at = saved.step if saved else None
+        self._state = State("running", self._start, self.plan.steps, now(), os.getpid(), saved=at)
         self.run.write_state(self._state)
         try:
             with _stop_on_signal() as stop:
@@ -76,7 +79,7 @@ class Loop:
                 raise KeyboardInterrupt
             self._finish()
         except KeyboardInterrupt:
-            raise self._ended("interrupted", "it was interrupted") from None
+            raise self._ended("interrupted", "told to stop") from None
         except MachineError as error:
             raise self._ended("failed", error.message, error.next_step) from error
         except BaseException as error:
@@ -146,7 +149,7 @@ class Loop:
             }
         )
         self._update(step=sent.step + 1)
-        left = seconds / (sent.step + 1 - self._start) * (self.plan.steps - sent.step - 1)
+        left = seconds / (sent.step + 1) * (self.plan.steps - sent.step - 1)
         self.progress(f"step {sent.step + 1}/{self.plan.steps}  loss {loss:.3f}  {left:.0f} s left")
 
     def _save(self, name: str, keep: int | None) -> str:
@@ -173,7 +176,8 @@ class Loop:
         step = f"{next_step}, then {resume}" if next_step else resume
         self._update(status=status, ended_at=now(), cause=cause, next_step=step)
         return TrainingError(
-            f"run {self.run.id} {status} at step {self._state.step} of {self.plan.steps}: {cause}; {kept}", next_step=step
+            f"run {self.run.id} {status} at step {self._state.step} of {self.plan.steps}: {cause}; {kept}",
+            next_step=step,
         )
 
     def _update(self, **changes: Any) -> None:

@@ -1,7 +1,8 @@
 """Recipe: defaults that fit the data, with their reasons, and the steps that a recipe comes to.
 
-The default figures were found by training small sets of one-line answers on the engine's 135M model: rank 32, a peak rate
-of 1e-3 falling linearly, and at least a dozen steps of 8 examples taught the style without breaking the rest.
+The default figures were found by training small sets of one-line answers on the engine's 135M model: rank 32, a
+peak rate of 1e-3 falling linearly, and at least a dozen steps of 8 examples taught the style without breaking the
+rest.
 """
 
 import math
@@ -63,7 +64,9 @@ def plan(config: Config, examples: int, steps: int | None = None) -> Plan:
     return Plan(examples, batch, total, config.learning_rate, config.schedule, config.seed)
 
 
-def defaults(model: str, renderer: str, targets: int, conversations: int, longest: int) -> tuple[Config, dict[str, str]]:
+def defaults(
+    model: str, renderer: str, targets: int, conversations: int, longest: int
+) -> tuple[Config, dict[str, str]]:
     """A recipe for `targets` examples of at most `longest` tokens, and the reason for each figure."""
     batch = min(BATCH, max(1, targets))
     per_epoch = math.ceil(max(1, targets) / batch)
@@ -84,7 +87,9 @@ def defaults(model: str, renderer: str, targets: int, conversations: int, longes
     reasons = {
         "data": "the project's good rows; or the path of a JSONL file of rows",
         "rank": "of the LoRA matrices; enough for a few thousand examples",
-        "learning_rate": "the peak; LoRA on a small model learns fast" if small else "the peak; careful for a large model",
+        "learning_rate": "the peak; LoRA on a small model learns fast"
+        if small
+        else "the peak; careful for a large model",
         "schedule": "falls linearly to 0; or constant",
         "batch_size": f"{targets} examples make {per_epoch} steps an epoch",
         "epochs": f"{steps} steps in all, at least {ENOUGH_STEPS} where {MOST_EPOCHS} epochs allow; or set steps",

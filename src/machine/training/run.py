@@ -118,7 +118,9 @@ class Run:
         try:
             return (self.folder / name).read_bytes()
         except OSError as error:
-            raise StoreError(f"{self.folder / name}: {error.strerror or error}", next_step="machine train runs") from error
+            raise StoreError(
+                f"{self.folder / name}: {error.strerror or error}", next_step="machine train runs"
+            ) from error
 
 
 def new_id() -> str:

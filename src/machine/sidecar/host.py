@@ -1,13 +1,15 @@
 """PiHost: `machine.host.Host` for a command that was called in Pi."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 from machine.errors import Refused
 from machine.host import Level, LiveSession
-from machine.pi.rpc import GONE, Peer, RpcError
 from machine.report import Report, as_markdown, as_text
+from machine.rpc import GONE, Peer, RpcError
+from machine.slash import as_typed_in_pi
 
 SESSION = "session"
 """The context of whichever session Pi is in; a command has a context of its own, which ends with its session."""
@@ -92,8 +94,9 @@ class PiHost:
     def show(self, report: Report) -> None:
         """Shows what a command has to say; a failure of a headless Pi becomes its exit code."""
         level = LEVELS.get(report.exit_code, "error")
-        parts = {"markdown": as_markdown(report), "text": as_text(report), "level": level}
-        self._tell("report.show", **parts, exitCode=report.exit_code)
+        said = replace(report, next_step=as_typed_in_pi(report.next_step))
+        parts = {"markdown": as_markdown(said), "text": as_text(said), "level": level}
+        self._tell("report.show", **parts, exitCode=said.exit_code)
 
     def _ask(self, method: str, **params: Any) -> Any:
         try:

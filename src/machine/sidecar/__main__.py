@@ -1,23 +1,21 @@
-"""Sidecar: Pi's door. One process beside Pi: the extension starts it, has it run commands, answers what they ask.
-
-Run by the extension as `python -P -m machine.sidecar`. It ends when its stdin does, at once and whatever it is doing,
-so it cannot outlive Pi. Nothing heavy is imported before the hello: Pi and its user are waiting.
-"""
+"""The sidecar's requests and its life: `hello`, `command`, `event`, `ctx.dead`, and the end of the pipe."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
+import traceback
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from machine.errors import MachineError
-from machine.pi.rpc import GONE, UNKNOWN_METHOD, Peer, RpcError, take_pipes
+from machine.rpc import GONE, UNKNOWN_METHOD, Peer, RpcError, take_pipes
 
 if TYPE_CHECKING:
-    from machine.pi.host import PiHost
     from machine.report import Report
+    from machine.sidecar.host import PiHost
 
 REQUIRED = ("click", "filelock", "msgspec", "rich", "ulid", "detect_secrets", "yaml")
 """What every command needs; an interpreter that lacks one is told to the user before any command runs."""
@@ -49,7 +47,7 @@ class Sidecar:
         return {"pid": os.getpid(), "missing": [name for name in REQUIRED if find_spec(name) is None]}
 
     def _command(self, params: dict[str, Any]) -> None:
-        from machine.pi.host import PiHost
+        from machine.sidecar.host import PiHost
 
         host = PiHost(self._peer, params["ctx"])
         if host.cwd.is_dir():
@@ -79,15 +77,19 @@ class Sidecar:
 
 
 def _run(name: str, text: str, host: PiHost) -> Report:
-    """Runs `/name text` as the shell command of the same words."""
+    """Runs `/name text` as the shell command of the same words. A bug becomes a report too: Pi's user is waiting."""
     from machine.commands import help_text, run
     from machine.report import Report
-    from machine.slash import split
+    from machine.slash import argv
 
-    words = split(text)
-    argv = words or ["--help"] if name == "machine" else [name, *words]
-    wanted = help_text(argv)
-    return run(argv, host) if wanted is None else Report(title=wanted)
+    words = argv(name, text) or ["--help"]
+    try:
+        wanted = help_text(words)
+        return run(words, host) if wanted is None else Report(title=wanted)
+    except (Exception, SystemExit) as bug:
+        traceback.print_exc(file=sys.stderr)
+        title = f"/{name} stopped on a fault of Machine's own: {type(bug).__name__}: {bug}"
+        return Report(title=title, next_step="machine doctor", exit_code=1)
 
 
 def _taggable(answer: dict[str, str] | None) -> str | None:

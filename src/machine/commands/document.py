@@ -1,0 +1,55 @@
+"""The command reference, out of the commands themselves.
+
+python -m machine.commands.document > docs/commands.md
+"""
+
+from collections.abc import Iterator
+
+import click
+
+from machine.commands import root
+
+_HEAD = """# Commands
+
+Every command has two doors. In a shell it is `machine WORDS`; in Pi it is a slash command with the same words, where
+`/machine` may be left out for the words that have a slash of their own: `/good`, `/tagged`, `/train ...`, `/tinker ...`.
+
+`--json` anywhere prints the whole result as one line of JSON (in a shell). Exit codes: 0 done, 1 failed, 2 refused or
+badly asked for. The last line of a failure says what to do next.
+"""
+_SLASHES = ("good", "tagged", "train", "tinker")
+
+
+def document() -> str:
+    """The reference as Markdown."""
+    return _HEAD + "".join(_section(words, command) for words, command in _commands(root, ()))
+
+
+def _commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        if isinstance(command, click.Group):
+            yield from _commands(command, (*words, name))
+        else:
+            yield (*words, name), command
+
+
+def _section(words: tuple[str, ...], command: click.Command) -> str:
+    context = click.Context(command, info_name=" ".join(words))
+    arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
+    slash = f"/{' '.join(words)}" if words[0] in _SLASHES else f"/machine {' '.join(words)}"
+    call = " ".join([slash, *arguments])
+    lines = [f"\n## {' '.join(words)}\n", f"{' '.join((command.help or '').split())}\n", f"    {call}\n"]
+    options = [p.get_help_record(context) for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    records = [record for record in options if record is not None]
+    if records:
+        lines.append("| option | |\n|---|---|")
+        lines += [f"| `{name}` | {' '.join(about.split())} |".replace("|FILE", "\\|FILE") for name, about in records]
+        lines.append("")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(document(), end="")

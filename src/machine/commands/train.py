@@ -1,0 +1,268 @@
+"""`train`: audit the good rows, write the page that trains on them, run it, list the runs."""
+
+import importlib.resources
+from pathlib import Path
+from typing import Any
+
+import click
+
+from machine.commands.common import PAGE, RECIPE, consent, shown
+from machine.commands.evaluate import evaluate
+from machine.errors import Refused, ServiceError
+from machine.host import Host
+from machine.report import Report, Table
+from machine.store.project import Project
+
+
+@click.group("train")
+def train() -> None:
+    """Train a student on this project's good turns, and measure it."""
+
+
+train.add_command(evaluate)
+
+
+@train.command("validate")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.pass_obj
+def validate(host: Host, file: Path | None) -> Report:
+    """Render every good row as the student will see it, and say whether they are fit to train on."""
+    from machine.dataset.audit import audit
+
+    project = Project.at(host.cwd)
+    rows = _rows(project, file)
+    student, max_length, why = _student(project)
+    found = audit(rows, student, max_length or 1 << 30)
+    longest = max((len(e.tokens) for e in found.examples), default=0)
+    return Report(
+        f"{found.verdict}: {found.targets} targets in {found.rows} rows",
+        rows=[
+            ("Rows", f"{found.rows} good rows of {found.conversations} conversations"),
+            ("Targets", str(found.targets)),
+            ("Tokens an epoch", f"{found.tokens}, {found.trained} of them trained"),
+            ("Longest example", f"{longest} tokens"),
+            ("Student", f"{student.model} ({why})"),
+            ("Renderer", student.renderer_name),
+        ],
+        tables=[Table("Examples by tokens", ("tokens", "examples"), [(b, str(n)) for b, n in found.histogram()])],
+        notes=shown(found.reasons) + shown(found.notes),
+        next_step=_after_validate(project, found.verdict),
+        data={
+            "verdict": found.verdict,
+            "reasons": found.reasons,
+            "notes": found.notes,
+            "rows": found.rows,
+            "conversations": found.conversations,
+            "targets": found.targets,
+            "tokens": found.tokens,
+            "trained_tokens": found.trained,
+            "longest": longest,
+            "histogram": found.histogram(),
+            "model": student.model,
+            "renderer": student.renderer_name,
+        },
+        exit_code=2 if found.verdict == "FIX FIRST" else 0,
+    )
+
+
+@train.command("sft")
+@click.argument("file", required=False, type=click.Path(path_type=Path))
+@click.option("--model", help="The base model to train; default: Inkling-Small, or what the service can train.")
+@click.option("--force", is_flag=True, help="Replace a page and a recipe that are there.")
+@click.pass_obj
+def sft(host: Host, file: Path | None, model: str | None, force: bool) -> Report:
+    """Write train_sft.py and tinker.yaml into the store, with a recipe that fits the rows."""
+    from machine.dataset.audit import audit
+    from machine.store.files import private_folder, write_private
+    from machine.tinker.students import load_student
+    from machine.training.config import POOL, written
+    from machine.training.recipe import defaults
+
+    project = Project.at(host.cwd)
+    page, recipe = project.train / PAGE, project.train / RECIPE
+    there = [path for path in (page, recipe) if path.exists()]
+    if there and not force:
+        raise Refused(f"{there[0]} is already there", next_step="machine train sft --force (replaces both files)")
+    rows = _rows(project, file)
+    model, why = (model, "you chose it") if model else _default_model()
+    student = load_student(model)
+    found = audit(rows, student, 1 << 30)
+    if not found.examples:
+        raise Refused("no row can be trained on: " + "; ".join(found.faults[:3]), next_step="machine train validate")
+    longest = max(len(e.tokens) for e in found.examples)
+    config, reasons = defaults(model, student.renderer_name, found.targets, found.conversations, longest)
+    config = _with_data(config, str(file.absolute()) if file else POOL)
+    reasons["model"] = why
+    project.make()
+    private_folder(project.train)
+    write_private(page, importlib.resources.files("machine.templates").joinpath(PAGE + ".txt").read_bytes())
+    write_private(recipe, written(config, reasons).encode())
+    figures = (
+        f"rank {config.rank}, batch {config.batch_size}, {config.epochs} epochs, learning rate {config.learning_rate:g}"
+    )
+    return Report(
+        f"Wrote {PAGE} and {RECIPE}",
+        rows=[
+            ("Page", str(page)),
+            ("Recipe", str(recipe)),
+            ("Student", f"{model} ({why})"),
+            ("Figures", figures),
+        ],
+        notes=shown(found.reasons),
+        next_step="machine train run",
+        data={"page": str(page), "recipe": str(recipe), "config": _plain(config), "verdict": found.verdict},
+    )
+
+
+@train.command("run")
+@click.option("--steps", type=click.IntRange(min=1), help="Train this many steps instead of the recipe's.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--resume", is_flag=False, flag_value="latest", metavar="[RUN]", help="Go on with an interrupted run.")
+@click.pass_obj
+def run(host: Host, steps: int | None, yes: bool, resume: str | None) -> Report:
+    """Say what will be trained and where the bytes go, ask, and train."""
+    from machine.dataset.audit import audit
+    from machine.dataset.split import split
+    from machine.tinker.service import endpoint
+    from machine.tinker.students import load_student
+    from machine.training.config import read_config
+    from machine.training.launch import launch
+    from machine.training.recipe import plan
+    from machine.training.run import find_run, new_id
+    from machine.training.script import load_rows
+
+    project = Project.at(host.cwd)
+    page = project.train / PAGE
+    if not page.exists():
+        raise Refused("there is no training page yet", next_step="machine train sft")
+    config, where = read_config(project.train / RECIPE), endpoint()
+    student = load_student(config.model, config.renderer)
+    sides = split(load_rows(config, project.folder), config.test_size, config.seed)
+    found = audit(sides.train, student, config.max_length)
+    if found.verdict == "FIX FIRST":
+        raise Refused("not fit to train on: " + "; ".join(found.reasons[:3]), next_step="machine train validate")
+    if not where.local:
+        _refuse_secrets(sides.train)
+    resumed = find_run(project.runs, resume) if resume else None
+    planned = plan(config, found.targets, resumed.config["steps"] if resumed else steps)
+    summary = (
+        f"{found.targets} targets of {found.rows} rows ({found.tokens} tokens an epoch), {planned.steps} steps of "
+        f"{planned.batch_size} on {config.model}; the tokens go to {where.destination}"
+    )
+    if resumed:
+        summary = f"run {resumed.id} goes on after step {resumed.state.saved or 0}: {summary}"
+    consent(host, yes, "Train?", summary, "machine train run --yes")
+    id = resumed.id if resumed else new_id()
+    given = ["--resume", id] if resumed else ["--run", id]
+    if steps is not None and not resumed:
+        given += ["--steps", str(steps)]
+    try:
+        fault = launch(page, given, host.progress)
+    finally:
+        host.progress(None)
+    if fault:
+        return Report(fault.message, next_step=fault.next_step, exit_code=fault.exit_code, data={"run": id})
+    return _trained(find_run(project.runs, id), found.notes + ([] if found.verdict == "READY" else found.reasons))
+
+
+@train.command("runs")
+@click.pass_obj
+def list_runs(host: Host) -> Report:
+    """List this project's training runs, newest first."""
+    from machine.training.run import runs
+
+    project = Project.at(host.cwd)
+    found = runs(project.runs)
+    lines, data = [], []
+    for each in found:
+        state, metrics = each.state, each.metrics()
+        loss = f"{metrics[0]['loss']:.3f} to {metrics[-1]['loss']:.3f}" if metrics else ""
+        sampler = each.sampler()
+        lines.append(
+            (each.id, state.status, f"{state.step}/{state.steps}", loss, sampler.sampler or "" if sampler else "")
+        )
+        data.append({"id": each.id, "state": _plain(state), "sampler": sampler.sampler if sampler else None})
+    return Report(
+        f"{len(found)} training runs" if found else "No training run yet",
+        tables=[Table("Newest first", ("run", "status", "steps", "loss", "checkpoint"), lines)] if found else [],
+        next_step="" if found else "machine train sft",
+        data={"runs": data},
+    )
+
+
+def _trained(run: Any, notes: list[str]) -> Report:
+    state, metrics, sampler = run.state, run.metrics(), run.sampler()
+    tokens = sum(line["tokens"] for line in metrics)
+    return Report(
+        f"Trained {state.step} steps in {state.seconds:.0f} s",
+        rows=[
+            ("Run", run.id),
+            ("Loss", f"{metrics[0]['loss']:.3f} at step 1, {metrics[-1]['loss']:.3f} at step {metrics[-1]['step']}"),
+            ("Tokens", f"{tokens}, {tokens / max(state.seconds, 1e-9):.0f} a second"),
+            ("Checkpoint", sampler.sampler),
+            ("Folder", str(run.folder)),
+        ],
+        notes=shown(notes),
+        next_step="machine train eval init",
+        data={"run": run.id, "state": _plain(state), "sampler": sampler.sampler, "tokens": tokens, "metrics": metrics},
+    )
+
+
+def _rows(project: Project, file: Path | None) -> Any:
+    from machine.dataset.select import good_rows, rows_of
+
+    return rows_of(file) if file else good_rows(project.pool)
+
+
+def _student(project: Project) -> tuple[Any, int | None, str]:
+    """The student of the recipe, else the default one; its length limit, where a recipe sets one; and why this one."""
+    from machine.tinker.students import load_student
+    from machine.training.config import read_config
+
+    if (project.train / RECIPE).exists():
+        config = read_config(project.train / RECIPE)
+        return load_student(config.model, config.renderer), config.max_length, "named in tinker.yaml"
+    model, why = _default_model()
+    return load_student(model), None, why
+
+
+def _default_model() -> tuple[str, str]:
+    from machine.tinker.service import connect, endpoint
+    from machine.tinker.students import DEFAULT_MODEL, default_model, models
+
+    try:
+        with connect(endpoint()) as service:
+            name = default_model(models(service))
+    except ServiceError as error:
+        return DEFAULT_MODEL, f"the default; {error.message}"
+    return name, "the default" if name == DEFAULT_MODEL else "the first model that the service can train"
+
+
+def _with_data(config: Any, data: str) -> Any:
+    import msgspec
+
+    return msgspec.structs.replace(config, data=data)
+
+
+def _plain(value: Any) -> Any:
+    import msgspec
+
+    return msgspec.to_builtins(value)
+
+
+def _refuse_secrets(rows: Any) -> None:
+    from machine.privacy.redact import redacted
+
+    for row in rows:
+        _, findings = redacted({"messages": list(row.messages), "tools": list(row.tools)})
+        if findings:
+            raise Refused(
+                f"row {row.id} holds a secret ({findings[0].rule} at {findings[0].place}); nothing was sent",
+                next_step="tag the turn again (it is redacted then), or leave the row out",
+            )
+
+
+def _after_validate(project: Project, verdict: str) -> str:
+    if verdict == "FIX FIRST":
+        return "mend or leave out the rows named above, then machine train validate"
+    return "machine train run" if (project.train / PAGE).exists() else "machine train sft"

@@ -1,0 +1,84 @@
+import contextlib
+import json
+import socket
+
+import pytest
+
+from machine.errors import ServiceError, UsageError
+from machine.tinker.service import Endpoint, connect, endpoint
+
+
+@contextlib.contextmanager
+def listening():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+def discovered(home, url):
+    (home / "engine").mkdir()
+    (home / "engine" / "engine.json").write_text(json.dumps({"url": url, "pid": 1, "model": "m"}))
+    (home / "engine" / "key").write_text("tml-secret\n")
+
+
+def test_the_environment_goes_first(home, monkeypatch):
+    with listening() as url:
+        discovered(home, url)
+        monkeypatch.setenv("TINKER_API_KEY", "tml-mine")
+        found = endpoint()
+        assert (found.base_url, found.key, found.key_source) == (None, "tml-mine", "$TINKER_API_KEY")
+        assert not found.local
+        assert "." in found.destination
+        monkeypatch.setenv("TINKER_BASE_URL", "http://localhost:1")
+        assert endpoint().local
+
+
+def test_the_engine_is_found_by_its_file(home):
+    with listening() as url:
+        discovered(home, url)
+        found = endpoint()
+    assert (found.base_url, found.key, found.destination) == (url, "tml-secret", "this machine")
+    assert found.key_source == f"!cat '{home}/engine/key'"
+    assert found.chat_url == f"{url}/oai/api/v1"
+
+
+def test_the_key_is_never_shown():
+    assert "tml-secret" not in repr(Endpoint(None, "tml-secret", "$TINKER_API_KEY"))
+
+
+def test_no_service_says_what_to_do():
+    with pytest.raises(ServiceError) as fault:
+        endpoint()
+    assert "machine engine start" in fault.value.next_step
+
+
+def test_an_engine_that_is_gone(home):
+    with listening() as url:
+        discovered(home, url)
+    with pytest.raises(ServiceError, match="no longer answers"):
+        endpoint()
+
+
+def test_a_damaged_discovery_file(home):
+    discovered(home, "x")
+    (home / "engine" / "engine.json").write_text("{")
+    with pytest.raises(ServiceError, match="cannot be read"):
+        endpoint()
+
+
+def test_an_address_without_a_key(monkeypatch):
+    monkeypatch.setenv("TINKER_BASE_URL", "http://127.0.0.1:1")
+    with pytest.raises(UsageError, match="TINKER_API_KEY is not"):
+        endpoint()
+
+
+def test_an_address_that_is_none(monkeypatch):
+    monkeypatch.setenv("TINKER_BASE_URL", "localhost:1")
+    with pytest.raises(UsageError, match="TINKER_BASE_URL"):
+        endpoint()
+
+
+def test_connecting_to_nothing_fails_at_once():
+    with listening() as url:
+        pass
+    with pytest.raises(ServiceError, match="does not answer"), connect(Endpoint(url, "tml-x", "$TINKER_API_KEY")):
+        pass

@@ -1,0 +1,49 @@
+import pytest
+
+from machine.errors import Refused
+from machine.training.config import Config, read_config, written
+from machine.training.recipe import defaults
+
+
+def test_what_is_written_is_what_is_read(tmp_path):
+    config, reasons = defaults("some/model", "machine/chatml", 24, 24, 100)
+    path = tmp_path / "tinker.yaml"
+    path.write_text(written(config, reasons))
+    assert read_config(path) == config
+    assert "# of the LoRA matrices" in path.read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("lerning_rate: 1", "lerning_rate"),
+        ("rank: 0", "rank"),
+        ("batch_size: many", "batch_size"),
+        ("schedule: cosine", "schedule"),
+        ("learning_rate: -1", "learning_rate"),
+        ("a: [", "not YAML"),
+        ("- a", "object"),
+    ],
+)
+def test_a_wrong_entry_is_named(tmp_path, text, said):
+    path = tmp_path / "tinker.yaml"
+    path.write_text(text if text.startswith(("-", "a:")) else f"model: m\nrenderer: r\n{text}\n")
+    with pytest.raises(Refused, match=said) as refused:
+        read_config(path)
+    assert str(path) in refused.value.message
+
+
+def test_a_rate_may_be_spelt_in_full(tmp_path):
+    path = tmp_path / "tinker.yaml"
+    path.write_text("model: m\nrenderer: r\nlearning_rate: 1e-4\n")
+    assert read_config(path).learning_rate == 1e-4
+
+
+def test_no_file_says_how_to_write_it(tmp_path):
+    with pytest.raises(Refused) as refused:
+        read_config(tmp_path / "tinker.yaml")
+    assert refused.value.next_step == "machine train sft"
+
+
+def test_a_model_must_be_named():
+    assert Config(model="m", renderer="r").rank == 32

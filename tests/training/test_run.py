@@ -1,0 +1,59 @@
+import os
+
+import pytest
+
+from machine.errors import Refused
+from machine.training.run import Checkpoint, Run, State, find_run, new_id, runs
+
+
+def made(folder, id, **fields):
+    run = Run(folder / id)
+    run.write_config({"recipe": {}})
+    state = {"status": "done", "step": 2, "steps": 2, "started_at": "2026-01-01T00:00:00+00:00", "pid": os.getpid()}
+    run.write_state(State(**state | fields))
+    return run
+
+
+def test_a_run_reads_back_what_it_kept(tmp_path):
+    run = made(tmp_path, new_id())
+    run.add_metrics({"step": 1, "loss": 2.0})
+    run.add_metrics({"step": 2, "loss": 1.0})
+    run.add_checkpoint(Checkpoint(1, state="tinker://a/weights/1"))
+    run.add_checkpoint(Checkpoint(2, sampler="tinker://a/sampler_weights/2", probe=(0.5, 1.5)))
+    again = Run(run.folder)
+    assert [m["loss"] for m in again.metrics()] == [2.0, 1.0]
+    assert again.resumable().step == 1
+    assert again.sampler().probe == (0.5, 1.5)
+    assert {p.stat().st_mode & 0o777 for p in run.folder.iterdir()} == {0o600}
+
+
+def test_a_step_done_again_counts_once(tmp_path):
+    run = made(tmp_path, "r")
+    for step, loss in ((1, 3.0), (2, 2.0), (2, 1.5)):
+        run.add_metrics({"step": step, "loss": loss})
+    assert [m["loss"] for m in run.metrics()] == [3.0, 1.5]
+
+
+def test_a_torn_line_is_not_read(tmp_path):
+    run = made(tmp_path, "r")
+    run.add_metrics({"step": 1, "loss": 3.0})
+    with (run.folder / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"step": 2, "lo')
+    assert len(run.metrics()) == 1
+
+
+def test_a_run_whose_process_is_gone_was_interrupted(tmp_path):
+    assert made(tmp_path, "a", status="running").state.status == "running"
+    dead = made(tmp_path, "b", status="running", pid=2**22 + 1)
+    assert dead.state.status == "interrupted"
+
+
+def test_finding_a_run(tmp_path):
+    with pytest.raises(Refused, match="no training run"):
+        find_run(tmp_path)
+    first, second = made(tmp_path, "20260101-000000-aaaa"), made(tmp_path, "20260102-000000-bbbb")
+    assert [r.id for r in runs(tmp_path)] == [second.id, first.id]
+    assert find_run(tmp_path).id == second.id
+    assert find_run(tmp_path, "aaaa").id == first.id
+    with pytest.raises(Refused, match="2 runs"):
+        find_run(tmp_path, "2026")
