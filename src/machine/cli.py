@@ -85,6 +85,9 @@ class ShellHost:
         self._open_line = message is not None
         sys.stderr.flush()
 
+    def models_changed(self) -> None:
+        """A shell lists no models."""
+
     def _ask(self, prompt: str) -> str | None:
         try:
             return input(prompt)

@@ -72,3 +72,7 @@ class Host(Protocol):
     def progress(self, message: str | None) -> None:
         """Shows the latest line of a long job in place of the one before; None ends it."""
         ...
+
+    def models_changed(self) -> None:
+        """Told when the list of registered models has changed, so that a running host can read it anew."""
+        ...

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
+TEXT_WIDTH = 96
+"""Columns that plain text may take before a table is written row by row."""
+
+
 @dataclass(frozen=True)
 class Table:
     """A titled table; every cell is text, every row as long as `columns`."""
@@ -54,14 +58,20 @@ def as_text(report: Report) -> str:
     width = max((len(label) for label, _ in report.rows), default=0)
     lines += [f"  {label.ljust(width)}  {value}" for label, value in report.rows]
     for table in report.tables:
-        cells = [list(table.columns), *[list(row) for row in table.rows]]
-        widths = [max(len(row[i]) for row in cells) for i in range(len(table.columns))]
-        lines += ["", table.title]
-        lines += ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in cells]
+        lines += ["", table.title] if table.title else [""]
+        lines += _aligned([table.columns, *table.rows])
     lines += [f"  {note}" for note in report.notes]
     if report.next_step:
         lines.append(f"Next: {report.next_step}")
     return "\n".join(lines)
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns side by side where they fit `TEXT_WIDTH`; else a row's cells follow each other, unpadded."""
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    if sum(widths) + 2 * len(widths) > TEXT_WIDTH:
+        return ["  " + " · ".join(" ".join(cell.split()) for cell in row if cell) for row in rows[1:]]
+    return ["  " + "  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 def as_json(report: Report) -> str:

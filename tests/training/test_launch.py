@@ -51,7 +51,7 @@ def test_an_interrupt_is_passed_on_and_waited_for(tmp_path):
     def seen(line):
         lines.append(line)
         if line == "ready":
-            threading.Timer(0.1, signal.raise_signal, [signal.SIGINT]).start()
+            threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
 
     fault = launch(page(tmp_path, WAITS), [], seen)
     assert "saved" in lines

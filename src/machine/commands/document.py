@@ -8,16 +8,16 @@ from collections.abc import Iterator
 import click
 
 from machine.commands import root
+from machine.slash import OWN
 
 _HEAD = """# Commands
 
-Every command has two doors. In a shell it is `machine WORDS`; in Pi it is a slash command with the same words, where
-`/machine` may be left out for the words that have a slash of their own: `/good`, `/tagged`, `/train ...`, `/tinker ...`.
+Every command has two doors. In a shell it is `machine WORDS`; in Pi it is a slash command with the same words: `/good`,
+`/tagged`, `/train ...` and `/tinker ...` have a slash of their own, the others follow `/machine`.
 
 `--json` anywhere prints the whole result as one line of JSON (in a shell). Exit codes: 0 done, 1 failed, 2 refused or
 badly asked for. The last line of a failure says what to do next.
 """
-_SLASHES = ("good", "tagged", "train", "tinker")
 
 
 def document() -> str:
@@ -39,7 +39,7 @@ def _commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[tupl
 def _section(words: tuple[str, ...], command: click.Command) -> str:
     context = click.Context(command, info_name=" ".join(words))
     arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
-    slash = f"/{' '.join(words)}" if words[0] in _SLASHES else f"/machine {' '.join(words)}"
+    slash = f"/{' '.join(words)}" if words[0] in OWN else f"/machine {' '.join(words)}"
     call = " ".join([slash, *arguments])
     lines = [f"\n## {' '.join(words)}\n", f"{' '.join((command.help or '').split())}\n", f"    {call}\n"]
     options = [p.get_help_record(context) for p in command.params if isinstance(p, click.Option) and not p.hidden]

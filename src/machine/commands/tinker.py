@@ -61,11 +61,12 @@ def use(host: Host, ref: str, alias: str | None) -> Report:
         base = base_of(service, path) if path else ref
         answer = _short_sample(service, base, sampler(service, base, path))
     entry, dropped = register(where, path or base, alias or named, available.get(base))
+    host.models_changed()
     return Report(
         f"{entry.ref} is a model in Pi",
         rows=[("Weights", entry.model), ("Base", base), ("It said", answer), ("Served by", where.destination)],
         notes=[f"{dropped} models of another service were taken out of Pi's list"] if dropped else [],
-        next_step=f"pi --model {entry.ref}   (a running Pi: /reload, then /model)",
+        next_step=f"pi --model {entry.ref}, or /model in a running Pi",
         data={"ref": entry.ref, "model": entry.model, "base": base, "sample": answer, "dropped": dropped},
     )
 
@@ -93,6 +94,7 @@ def remove(host: Host, alias: str) -> Report:
     from machine.tinker.provider import NAME, unregister
 
     unregister(alias.removeprefix(f"{NAME}/"))
+    host.models_changed()
     return Report(f"{alias} is no longer a model in Pi", next_step="machine tinker list", data={"alias": alias})
 
 

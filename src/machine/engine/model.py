@@ -73,7 +73,7 @@ class Config:
         if unsupported:
             raise UsageError(f"the engine cannot run {folder.name}: {', '.join(unsupported)}",
                              next_step="use a plain Llama-type model such as SmolLM2")  # fmt: skip
-        ends = raw.get("eos_token_id")
+        ends = raw["eos_token_id"] if isinstance(raw.get("eos_token_id"), list) else [raw.get("eos_token_id")]
         return cls(
             name=raw.get("_name_or_path") or folder.name,
             width=raw["hidden_size"],
@@ -86,7 +86,7 @@ class Config:
             context=raw["max_position_embeddings"],
             norm_eps=raw["rms_norm_eps"],
             rope_theta=raw.get("rope_theta") or rope["rope_theta"],
-            end_tokens=tuple(ends) if isinstance(ends, list) else (ends,),
+            end_tokens=tuple(int(end) for end in ends if end is not None),
         )
 
     def sizes(self, module: str) -> tuple[int, int]:

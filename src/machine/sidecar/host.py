@@ -91,6 +91,11 @@ class PiHost:
         """Shows `message` in Pi's footer."""
         self._tell("ui.setStatus", text=message)
 
+    def models_changed(self) -> None:
+        """Lets Pi read the list of models anew, and says what is wrong with it."""
+        for problem in self._ask("pi.registerProviders"):
+            self.notify(problem, "warning")
+
     def show(self, report: Report) -> None:
         """Shows what a command has to say; a failure of a headless Pi becomes its exit code."""
         level = LEVELS.get(report.exit_code, "error")

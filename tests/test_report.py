@@ -1,0 +1,35 @@
+import json
+
+from machine.report import Report, Table, as_json, as_markdown, as_text
+
+WIDE = Report(
+    title="a *title*",
+    rows=[("one", "1"), ("three", "3 | 4")],
+    tables=[Table("t", ("a", "b"), [("x" * 60, "y" * 60), ("short", "")])],
+    notes=["a note"],
+    next_step="machine data",
+    data={"k": "\u2028"},
+)
+
+
+def test_text_aligns_what_fits_and_never_pads_what_does_not():
+    text = as_text(WIDE)
+    assert text.splitlines()[1:3] == ["  one    1", "  three  3 | 4"]
+    assert f"  {'x' * 60} · {'y' * 60}\n  short\n" in text
+    assert text.endswith("Next: machine data")
+    narrow = Report(title="t", tables=[Table("", ("a", "bb"), [("1", "2")])])
+    assert as_text(narrow).splitlines() == ["t", "", "  a  bb", "  1  2"]
+
+
+def test_markdown_lets_no_content_open_markup():
+    text = as_markdown(WIDE)
+    assert "a \\*title\\*" in text
+    assert "3 \\| 4" in text
+    assert "`machine data`" in text
+
+
+def test_json_is_one_ascii_line():
+    line = as_json(WIDE)
+    assert line.isascii()
+    assert "\n" not in line
+    assert json.loads(line)["data"] == {"k": "\u2028"}
