@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-
 TEXT_WIDTH = 96
 """Columns that plain text may take before a table is written row by row."""
 

