@@ -73,6 +73,7 @@ export default function machine(pi: ExtensionAPI): void {
 		pi.registerCommand(name, {
 			description,
 			getArgumentCompletions: (prefix) => {
+				if (words.some((word) => word === prefix)) return null; // complete: Enter has to send it, not to choose a longer one
 				const fitting = words.filter((word) => word.startsWith(prefix));
 				return fitting.length > 0 ? fitting.map((word) => ({ value: word, label: word })) : null;
 			},

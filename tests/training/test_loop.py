@@ -1,0 +1,97 @@
+"""The loop against the engine itself: a run to its end, one that was left and resumed, one whose service died."""
+
+import dataclasses
+import os
+import signal
+import threading
+
+import pytest
+
+from machine.dataset.render import fingerprint, render
+from machine.dataset.targets import expand
+from machine.errors import TrainingError
+from machine.tinker import probe, service
+from machine.tinker.checkpoints import sampler
+from machine.tinker.service import connect, endpoint
+from machine.tinker.students import default_model, load_student, models
+from machine.training.config import Config
+from machine.training.loop import Loop
+from machine.training.recipe import plan
+from machine.training.run import Run, State, new_id, now
+from relay import relay
+from students import questions
+
+STEPS = 5
+
+
+@pytest.fixture
+def begin(engine, tmp_path):
+    """Makes a loop over four short examples, two a step, on the service at hand or at another address."""
+
+    def make(open_service, run=None, progress=lambda line: None):
+        model = default_model(models(open_service))
+        config = Config(model=model, renderer="machine/chatml", batch_size=2, steps=STEPS, save_every=2, rank=4)
+        student = load_student(model)
+        examples = [render(student, target) for target in expand(questions(4))]
+        planned = plan(config, len(examples))
+        if run is None:
+            run = Run(tmp_path / new_id())
+            run.write_config({"data": fingerprint(examples)})
+            run.write_state(State("running", 0, STEPS, now(), os.getpid()))
+        return Loop(open_service, student, examples, planned, run, config.rank, config.save_every, progress)
+
+    return make
+
+
+def test_a_run_learns_and_one_that_was_left_goes_on_exactly(begin):
+    with connect(endpoint()) as here:
+        whole = begin(here)
+        assert whole().status == "done"
+        losses = [line["loss"] for line in whole.run.metrics()]
+        assert len(losses) == STEPS
+        assert losses[-1] < losses[0] / 2
+
+        left = begin(here, progress=lambda line: "step 2/" in line and os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(TrainingError, match="interrupted at step 3") as told:
+            left()
+        assert "is saved" in told.value.message
+        assert f"--resume {left.run.id}" in told.value.next_step
+        assert left.run.state.status == "interrupted"
+        resumed = begin(here, Run(left.run.folder))
+        assert resumed().step == STEPS
+        assert [line["loss"] for line in left.run.metrics()] == losses
+        assert left.run.sampler().probe == pytest.approx(whole.run.sampler().probe, abs=1e-4)
+
+        taken = probe.of_sampler(here, sampler(here, whole.student.model, whole.run.sampler().sampler), whole.student)
+        base = probe.of_sampler(here, sampler(here, whole.student.model, None), whole.student)
+        assert probe.distance(taken, whole.run.sampler().probe) < probe.distance(base, taken) / 10
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_service_that_dies_leaves_a_run_that_can_go_on(begin, monkeypatch):
+    monkeypatch.setattr(service, "PATIENCE", 1.0)
+    where = endpoint()
+    with relay(where.url) as between, connect(dataclasses.replace(where, base_url=between.url)) as there:
+        loop = begin(there, progress=lambda line: "step 3/" in line and between.cut())
+        with pytest.raises(TrainingError, match=r"does not answer; the state after step 2 is saved") as told:
+            loop()
+    assert loop.run.state.status == "failed"
+    assert told.value.next_step == f"machine engine start, then machine train run --resume {loop.run.id}"
+    with connect(where) as here:
+        assert begin(here, Run(loop.run.folder))().status == "done"
+    assert [line["step"] for line in loop.run.metrics()] == [1, 2, 3, 4, 5]
+
+
+def test_it_trains_outside_the_main_thread_too(begin):
+    found = []
+
+    def work():
+        with connect(endpoint()) as here:
+            loop = begin(here)
+            loop.plan = dataclasses.replace(loop.plan, steps=1)
+            found.append(loop().status)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(120)
+    assert found == ["done"]
