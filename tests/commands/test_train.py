@@ -54,7 +54,7 @@ def test_no_run_yet(project):
     assert machine("train", "runs").next_step == "machine train sft"
 
 
-def test_the_daily_loop(engine, pool, tmp_path):
+def test_the_daily_loop(service, pool, tmp_path):
     found = machine("train", "validate")
     assert found.data["verdict"] == "SMOKE ONLY"
     assert (found.data["rows"], found.data["targets"]) == (6, 6)
@@ -100,7 +100,7 @@ def test_the_daily_loop(engine, pool, tmp_path):
     assert machine("tinker", "remove", "mine").exit_code == 0
 
 
-def test_rows_that_must_be_mended_are_not_trained_on(engine, pool):
+def test_rows_that_must_be_mended_are_not_trained_on(service, pool):
     machine("train", "sft")
     broken = row(user("a"), {"role": "assistant", "content": "", "tool_calls": [
         {"type": "function", "id": "c", "function": {"name": "read", "arguments": "{"}}]}, number=50)  # fmt: skip
@@ -111,7 +111,7 @@ def test_rows_that_must_be_mended_are_not_trained_on(engine, pool):
     assert not pool.runs.exists()
 
 
-def test_a_question_that_was_trained_on_is_no_case(engine, pool, tmp_path):
+def test_a_question_that_was_trained_on_is_no_case(service, pool, tmp_path):
     machine("train", "sft")
     asked = tmp_path / "asked.jsonl"
     asked.write_text(json.dumps({"prompt": "what is 3 plus one?", "expected": "4"}) + "\n")
@@ -120,7 +120,7 @@ def test_a_question_that_was_trained_on_is_no_case(engine, pool, tmp_path):
     assert "asked-1" in report.title
 
 
-def test_cases_come_from_held_out_conversations(engine, pool):
+def test_cases_come_from_held_out_conversations(service, pool):
     machine("train", "sft")
     recipe = pool.train / "tinker.yaml"
     assert "nothing to make cases of" in machine("train", "eval", "init").title
@@ -128,7 +128,7 @@ def test_cases_come_from_held_out_conversations(engine, pool):
     assert machine("train", "eval", "init").data["cases"] == 2
 
 
-def test_a_wrong_entry_in_the_recipe_is_named(engine, pool):
+def test_a_wrong_entry_in_the_recipe_is_named(service, pool):
     machine("train", "sft")
     recipe = pool.train / "tinker.yaml"
     recipe.write_text(recipe.read_text() + "lerning_rate: 1\n")

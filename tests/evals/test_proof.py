@@ -15,7 +15,7 @@ from machine.tinker.students import default_model, load_student, models
 from students import user
 
 
-def test_who_answers_is_proven(engine):
+def test_who_answers_is_proven(service):
     from machine.dataset.render import datum, render
     from machine.dataset.targets import expand
     from students import questions

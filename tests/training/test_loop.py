@@ -10,7 +10,8 @@ import pytest
 from machine.dataset.render import fingerprint, render
 from machine.dataset.targets import expand
 from machine.errors import TrainingError
-from machine.tinker import probe, service
+from machine.tinker import probe
+from machine.tinker import service as services
 from machine.tinker.checkpoints import sampler
 from machine.tinker.service import connect, endpoint
 from machine.tinker.students import default_model, load_student, models
@@ -25,7 +26,7 @@ STEPS = 5
 
 
 @pytest.fixture
-def begin(engine, tmp_path):
+def begin(service, tmp_path):
     """Makes a loop over four short examples, two a step, on the service at hand or at another address."""
 
     def make(open_service, run=None, progress=lambda line: None):
@@ -69,7 +70,7 @@ def test_a_run_learns_and_one_that_was_left_goes_on_exactly(begin):
 
 
 def test_a_service_that_dies_leaves_a_run_that_can_go_on(begin, monkeypatch):
-    monkeypatch.setattr(service, "PATIENCE", 1.0)
+    monkeypatch.setattr(services, "PATIENCE", 1.0)
     where = endpoint()
     with relay(where.url) as between, connect(dataclasses.replace(where, base_url=between.url)) as there:
         loop = begin(there, progress=lambda line: "step 3/" in line and between.cut())

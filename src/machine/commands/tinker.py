@@ -43,8 +43,10 @@ def list_models(host: Host) -> Report:
 @tinker.command("use")
 @click.argument("ref")
 @click.argument("alias", required=False)
+@click.option("--temperature", type=click.FloatRange(min=0, max=2), help="What Pi samples at (default: the service's).")
+@click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens an answer may have in Pi.")
 @click.pass_obj
-def use(host: Host, ref: str, alias: str | None) -> Report:
+def use(host: Host, ref: str, alias: str | None, temperature: float | None, max_tokens: int | None) -> Report:
     """Ask a model for a few tokens, then register it with Pi.
 
     REF: a base model, a tinker:// sampler path, a run id, or latest (this project's last run).
@@ -60,7 +62,9 @@ def use(host: Host, ref: str, alias: str | None) -> Report:
         path, named = _resolve(Project.at(host.cwd), ref, available)
         base = base_of(service, path) if path else ref
         answer = _short_sample(service, base, sampler(service, base, path))
-    entry, dropped = register(where, path or base, alias or named, available.get(base))
+    entry, dropped = register(
+        where, path or base, alias or named, available.get(base), temperature=temperature, max_tokens=max_tokens
+    )
     host.models_changed()
     return Report(
         f"{entry.ref} is a model in Pi",

@@ -8,7 +8,7 @@ import click
 
 from machine.commands.common import PAGE, RECIPE, consent, shown
 from machine.commands.evaluate import evaluate
-from machine.errors import Refused, ServiceError
+from machine.errors import Refused, ServiceError, UsageError
 from machine.host import Host
 from machine.report import Report, Table
 from machine.store.project import Project
@@ -131,6 +131,9 @@ def run(host: Host, steps: int | None, yes: bool, resume: str | None) -> Report:
     from machine.training.run import find_run, new_id
     from machine.training.script import load_rows
 
+    if steps is not None and resume:
+        raise UsageError("a resumed run keeps its steps: --steps and --resume exclude each other",
+                         next_step="machine train run --resume")  # fmt: skip
     project = Project.at(host.cwd)
     page = project.train / PAGE
     if not page.exists():
@@ -154,7 +157,7 @@ def run(host: Host, steps: int | None, yes: bool, resume: str | None) -> Report:
     consent(host, yes, "Train?", summary, "machine train run --yes")
     id = resumed.id if resumed else new_id()
     given = ["--resume", id] if resumed else ["--run", id]
-    if steps is not None and not resumed:
+    if steps is not None:
         given += ["--steps", str(steps)]
     try:
         fault = launch(page, given, host.progress)
@@ -181,7 +184,9 @@ def list_runs(host: Host) -> Report:
         lines.append(
             (each.id, state.status, f"{state.step}/{state.steps}", loss, sampler.sampler or "" if sampler else "")
         )
-        data.append({"id": each.id, "state": _plain(state), "sampler": sampler.sampler if sampler else None})
+        tokens = sum(line["tokens"] for line in metrics)
+        path = sampler.sampler if sampler else None
+        data.append({"id": each.id, "state": _plain(state), "sampler": path, "tokens": tokens})
     return Report(
         f"{len(found)} training runs" if found else "No training run yet",
         tables=[Table("Newest first", ("run", "status", "steps", "loss", "checkpoint"), lines)] if found else [],

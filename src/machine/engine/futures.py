@@ -6,6 +6,7 @@ request run together with the compatible ones right behind them in the queue (`W
 """
 
 import asyncio
+import functools
 import threading
 import time
 import traceback
@@ -16,8 +17,9 @@ from typing import Protocol
 
 import msgspec
 
-from machine.engine.faults import Busy, Fault, Gone
-from machine.errors import MachineError
+from machine.engine.faults import Busy, Gone
+from machine.engine.sampling import SampleRequest
+from machine.errors import MachineError, Refused
 
 MAX_OPEN = 4096
 """Futures that are waiting, running, or not yet fetched."""
@@ -45,7 +47,7 @@ class Answer:
         return cls.json({"error": message, "category": category})
 
 
-@dataclass
+@dataclass(eq=False)
 class Future:
     """A job's answer to be; `wait` from the event loop, `resolve` from any thread."""
 
@@ -71,16 +73,17 @@ class Future:
         return self.answer
 
 
-@dataclass
+@dataclass(eq=False)
 class Job:
     """Work for the model thread: `run` makes the answer.
 
-    `group` is set for sampling: jobs of the same group may be answered together, by `batch` of the first one.
+    For sampling, `run` makes it of the finished `request`, and jobs of the same `group` (weights) run in one batch.
     """
 
     future: Future
     run: Callable[[], Answer]
     group: Hashable | None = None
+    request: SampleRequest | None = None
 
 
 class Batcher(Protocol):
@@ -145,8 +148,7 @@ class Worker(threading.Thread):
                 job.future.resolve(guarded(job.run))
             else:
                 self.queue.unget(job)
-                group = job.group
-                self.batcher(group, lambda room, group=group: self.queue.take(group, room))
+                self.batcher(job.group, functools.partial(self.queue.take, job.group))
 
 
 def guarded(run: Callable[[], Answer]) -> Answer:
@@ -154,7 +156,7 @@ def guarded(run: Callable[[], Answer]) -> Answer:
     try:
         return run()
     except MachineError as error:
-        category = "user" if isinstance(error, Fault) else "server"
+        category = "user" if isinstance(error, Refused) else "server"
         return Answer.failure(_message(error), category=category)
     except Exception as error:  # the boundary between one request and the engine's life
         traceback.print_exc()
@@ -175,7 +177,14 @@ class Futures:
         self._orders: dict[str, _Order] = {}
 
     def submit(
-        self, id: str, run: Callable[[], Answer], *, order: str = "", seq: int | None = None, group: Hashable = None
+        self,
+        id: str,
+        run: Callable[[], Answer],
+        *,
+        order: str = "",
+        seq: int | None = None,
+        group: Hashable | None = None,
+        request: SampleRequest | None = None,
     ) -> Future:
         """The future of a job, made unless there is one of this id.
 
@@ -189,7 +198,9 @@ class Futures:
             return known
         self._sweep()
         future = Future(id, asyncio.get_running_loop())
-        job = Job(future, run, group)
+        job = Job(future, run, group, request)
+        if request is not None:
+            request.cancelled = lambda: future.cancelled
         if seq is None:
             self.queue.put(job)
         else:

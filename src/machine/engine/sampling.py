@@ -42,7 +42,7 @@ class SamplingParams:
     stop_texts: tuple[str, ...] = ()
 
 
-@dataclass
+@dataclass(eq=False)
 class Draw:
     """One sequence as it grows; `logprobs` are the model's own, before temperature and cuts."""
 
@@ -53,9 +53,11 @@ class Draw:
     finished: StopReason | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class SampleRequest:
     """A prompt and what to do with it; the decoder fills in the fields after `cancelled`.
+
+    `weights` will name the weights that answered (`checkpoints.fingerprint`, or "base").
 
     `score_from` is the first prompt position whose log-probability is wanted (None: none); `on_token` hears each token
     of the first sequence, and both it and `cancelled` are called on the model's thread.
@@ -73,6 +75,7 @@ class SampleRequest:
     scores: Tensor | None = None  # [len(prompt) - score_from]
     score_tops: tuple[Tensor, Tensor] | None = None  # log-probabilities and token ids, [len(prompt) - score_from, k]
     cached_tokens: int = 0
+    weights: str = ""
 
     @property
     def done(self) -> bool:
@@ -80,47 +83,54 @@ class SampleRequest:
         return bool(self.draws) and all(draw.finished for draw in self.draws)
 
 
-@dataclass
+@dataclass(eq=False)
 class _Row:
     request: SampleRequest
     draw: Draw
     length: int  # tokens in the cache
 
 
+@dataclass(eq=False)
+class _Prefix:
+    weights: str
+    tokens: Tensor  # [P]
+    keys_values: Tensor  # [layers, 2, P, K, D]
+
+
 class PrefixCache:
-    """Keys and values of recent prompts, [layers, 2, P, K, D] each; least recently used first."""
+    """Keys and values of recent prompts, least recently used first."""
 
     def __init__(self, capacity: int = PREFIX_TOKENS) -> None:
         self.capacity = capacity
-        self._entries: list[tuple[str, Tensor, Tensor]] = []
+        self._entries: list[_Prefix] = []
 
     def longest(self, weights: str, prompt: Tensor) -> Tensor | None:
         """The longest cached beginning of `prompt` [n] under `weights`, at most n - 1 tokens of it."""
-        best, entry = 0, None
-        for candidate in self._entries:
-            if candidate[0] == weights and (common := _common(candidate[1], prompt)) > best:
-                best, entry = common, candidate
-        if entry is None:
+        best, found = 0, None
+        for entry in self._entries:
+            if entry.weights == weights and (common := _common(entry.tokens, prompt)) > best:
+                best, found = common, entry
+        if found is None:
             return None
-        self._entries.remove(entry)
-        self._entries.append(entry)
-        return entry[2][:, :, : min(best, len(prompt) - 1)]
+        self._entries.remove(found)
+        self._entries.append(found)
+        return found.keys_values[:, :, : min(best, len(prompt) - 1)]
 
     def keep(self, weights: str, prompt: Tensor, keys_values: Tensor) -> None:
         """Adds a prompt; drops what it extends and, beyond the capacity, what was used least recently."""
-        entries = [e for e in self._entries if e[0] != weights or _common(e[1], prompt) < len(e[1])]
-        entries.append((weights, prompt, keys_values))
-        total, kept = 0, []
+        entries = [e for e in self._entries if e.weights != weights or _common(e.tokens, prompt) < len(e.tokens)]
+        entries.append(_Prefix(weights, prompt, keys_values))
+        total = 0
+        self._entries = []
         for entry in reversed(entries):
-            total += len(entry[1])
+            total += len(entry.tokens)
             if total > self.capacity:
                 break
-            kept.append(entry)
-        self._entries = kept[::-1]
+            self._entries.insert(0, entry)
 
     def drop(self, weights: str) -> None:
         """Forgets everything computed with `weights`."""
-        self._entries = [entry for entry in self._entries if entry[0] != weights]
+        self._entries = [entry for entry in self._entries if entry.weights != weights]
 
 
 class Decoder:
@@ -142,6 +152,7 @@ class Decoder:
     @torch.inference_mode()
     def admit(self, request: SampleRequest) -> None:
         """Reads the prompt and draws the first token of each sequence."""
+        request.weights = self.weights
         keys_values, logits = self._prefill(request)
         base = request.params.seed if request.params.seed is not None else secrets.randbits(48)
         for i in range(request.count):

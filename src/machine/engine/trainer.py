@@ -158,13 +158,11 @@ def _head(
     return logp, total, gradient
 
 
-def check_length(tokens: Sequence[int], context: int, name: str) -> None:
+def check_length(length: int, context: int, name: str) -> None:
     """Refuses a row that the model cannot hold.
 
     Raises:
         Fault: it is empty or longer than the context.
     """
-    if not 0 < len(tokens) <= context:
-        raise Fault(
-            f"{name}: {len(tokens)} tokens; the model takes 1 to {context}", next_step="shorten or drop the row"
-        )
+    if not 0 < length <= context:
+        raise Fault(f"{name}: {length} tokens; the model takes 1 to {context}", next_step="shorten or drop the row")

@@ -25,7 +25,11 @@ from machine.engine.trainer import Datum, Outcome, check_length
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of a request, and of what its compression unfolds to."""
 
-_DTYPES = {pb.DTYPE_FLOAT32: np.dtype("<f4"), pb.DTYPE_INT64: np.dtype("<i8"), pb.DTYPE_INT32: np.dtype("<i4")}
+_DTYPES: dict[int, "np.dtype[Any]"] = {
+    pb.DTYPE_FLOAT32: np.dtype("<f4"),
+    pb.DTYPE_INT64: np.dtype("<i8"),
+    pb.DTYPE_INT32: np.dtype("<i4"),
+}
 _PER_TOKEN = ("weights", "advantages", "logprobs", "mask")
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -118,7 +122,7 @@ class WireParams(msgspec.Struct):
 
     max_tokens: NotNegative | None = None
     seed: int | None = None
-    stop: str | list[str] | list[int] | None = None
+    stop: str | list[str | int] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] = 1.0
     top_k: int = -1
     top_p: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 1.0
@@ -252,7 +256,7 @@ def _datum(datum: Any, loss: Loss, vocabulary: int, context: int, name: str) -> 
             raise Fault(f"{name}.model_input: {kind} chunks are not supported; this model reads text only")
         pieces.append(_numbers(chunk.encoded_text.tokens, np.dtype("<i4"), f"{name}.model_input"))
     tokens = np.concatenate(pieces) if pieces else np.zeros(0, np.int32)
-    check_length(tokens, context, f"{name}.model_input")
+    check_length(len(tokens), context, f"{name}.model_input")
     _in_range(tokens, vocabulary, f"{name}.model_input")
     arrays = {key: _tensor(value, f"{name}.{key}") for key, value in datum.loss_fn_inputs.items()}
     if loss.name == "cross_entropy":

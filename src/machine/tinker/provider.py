@@ -48,8 +48,18 @@ def listed() -> list[Entry]:
     return [_entry(model) for model in _models(_read())]
 
 
-def register(where: Endpoint, model: str, alias: str | None = None, context: int | None = None) -> tuple[Entry, int]:
+def register(
+    where: Endpoint,
+    model: str,
+    alias: str | None = None,
+    context: int | None = None,
+    *,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+) -> tuple[Entry, int]:
     """Registers `model` (a base model or a sampler path) with Pi; an alias that is there is replaced.
+
+    `context` and `max_tokens` are in tokens; without a `temperature` the service's own default holds.
 
     Returns the entry, and how many models of another service had to go.
 
@@ -61,7 +71,8 @@ def register(where: Endpoint, model: str, alias: str | None = None, context: int
         raise UsageError(f"{alias!r} cannot be an alias", next_step="use letters, digits, '.', '_', '-' and '/'")
     before = _read()
     kept = _models(before) if _key(before) == where.key_source else []
-    models = [m for m in kept if m["id"] != alias] + [_model(alias, model, context or _CONTEXT)]
+    added = _model(alias, model, context or _CONTEXT, temperature, max_tokens)
+    models = [m for m in kept if m["id"] != alias] + [added]
     _write(where, models)
     return Entry(alias, model), len(_models(before)) - len(kept)
 
@@ -90,19 +101,22 @@ def refresh(where: Endpoint) -> bool:
     return True
 
 
-def _model(alias: str, model: str, context: int) -> dict[str, Any]:
-    entry = {
+def _model(alias: str, model: str, context: int, temperature: float | None, max_tokens: int | None) -> dict[str, Any]:
+    entry: dict[str, Any] = {
         "id": alias,
         "name": alias if alias == model else f"{alias} ({model})",
         "reasoning": False,
         "input": ["text"],
         "cost": _FREE,
         "contextWindow": context,
-        "maxTokens": max(1, min(4096, context // 4)),
+        "maxTokens": max_tokens or max(1, min(4096, context // 4)),
         "compat": _COMPAT,
     }
     # Pi sends `id` as the request's model; sampling parameters are merged over the request, so this one renames it.
-    return entry if alias == model else entry | {"samplingParams": {"model": model}}
+    sampling = ({} if alias == model else {"model": model}) | (
+        {} if temperature is None else {"temperature": temperature}
+    )
+    return entry | ({"samplingParams": sampling} if sampling else {})
 
 
 def _entry(model: Mapping[str, Any]) -> Entry:

@@ -11,6 +11,7 @@ import concurrent.futures
 import contextlib
 import ipaddress
 import json
+import logging
 import os
 import socket
 import time
@@ -165,6 +166,7 @@ def connect(where: Endpoint) -> Iterator[Service]:
         raise MissingDependency(f"the tinker SDK cannot be imported ({error})", next_step="machine setup") from error
     if not where.answers():
         raise _unreachable(where, "connecting")
+    logging.getLogger("tinker").addHandler(logging.NullHandler())
     client = ServiceClient(base_url=where.base_url, api_key=where.key)
     with explained(where, "opening a session"):
         client.holder  # noqa: B018  (the session is made when it is first asked for)
@@ -191,7 +193,8 @@ def explained(where: Endpoint, doing: str) -> Iterator[None]:
         ) from error
     except RequestFailedError as error:
         raise ServiceError(
-            f"{doing}: {error.message.strip()} ({error.category} error)", next_step="machine tinker status"
+            f"{doing}: {error.message.partition(' for self.request_id')[0]} ({error.category} error)",
+            next_step="machine tinker status",
         ) from error
     except (TinkerError, TimeoutError) as error:
         raise ServiceError(f"{doing}: {error}", next_step="machine tinker status") from error

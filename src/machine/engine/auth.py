@@ -1,0 +1,56 @@
+"""Who may ask: only this machine, and only with the key.
+
+The key is compared in constant time. The Host header must name the loopback interface: a web page that a browser on
+this machine shows cannot reach the engine through a name of its own (DNS rebinding).
+"""
+
+import hmac
+from typing import Any
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_OPEN_PATHS = frozenset({"/api/v1/healthz"})
+
+
+class Guard:
+    """ASGI middleware that lets only those through who may."""
+
+    def __init__(self, app: ASGIApp, key: str) -> None:
+        self.app, self._key = app, key.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers 403 or 401 in the application's place, or lets the request through."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        if not is_loopback(headers.get("host", "")):
+            response = JSONResponse(_refusal("the Host header is not this machine"), status_code=403)
+        elif scope["path"] not in _OPEN_PATHS and not self._has_key(headers):
+            response = JSONResponse(_refusal("the API key is missing or wrong"), status_code=401)
+        else:
+            await self.app(scope, receive, send)
+            return
+        await response(scope, receive, send)
+
+    def _has_key(self, headers: Headers) -> bool:
+        bearer = headers.get("authorization", "")
+        given = headers.get("x-api-key") or (bearer[7:] if bearer[:7].lower() == "bearer " else "")
+        return hmac.compare_digest(given.encode(), self._key)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a Host header (`name`, `name:port`, `[address]:port`) names the loopback interface."""
+    try:
+        return urlsplit(f"//{host}").hostname in LOOPBACK
+    except ValueError:
+        return False
+
+
+def _refusal(message: str) -> dict[str, Any]:
+    """A body that both the Tinker SDK (`detail`) and OpenAI clients (`error`) read."""
+    return {"detail": message, "error": {"message": message, "type": "invalid_request_error", "code": "refused"}}

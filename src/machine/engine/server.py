@@ -1,0 +1,175 @@
+"""The engine's process: `python -m machine.engine.server --model DIR --port 0 --state DIR` serves on loopback.
+
+The state folder holds the key, the checkpoints, and, while the server runs, `engine.json` (where it is) and a lock that
+the system frees whatever ends the process. SIGTERM and Ctrl-C end it; nothing is left half written.
+"""
+
+import os
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read by torch's OpenMP once, when it is loaded
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import argparse
+import contextlib
+import json
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import torch
+import uvicorn
+from filelock import FileLock, Timeout
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from machine.engine import api, chat, rest, wire
+from machine.engine.auth import Guard
+from machine.engine.core import Engine
+from machine.engine.faults import Fault
+from machine.errors import MachineError, Refused, ServiceError
+from machine.store.files import private_folder, write_private
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+DISCOVERY, KEY, LOCK = "engine.json", "key", "engine.lock"
+
+
+def build_app(engine: Engine, key: str) -> Starlette:
+    """The whole server as an ASGI application; its life is the model thread's."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        engine.start()
+        yield
+        engine.stop()
+
+    app = Starlette(
+        routes=[*api.routes, *rest.routes, *chat.routes],
+        middleware=[Middleware(Guard, key=key), Middleware(BodyLimit)],
+        exception_handlers={Refused: _refused, HTTPException: _http_error},
+        lifespan=lifespan,
+    )
+    app.state.engine = engine
+    return app
+
+
+class BodyLimit:
+    """ASGI middleware: a request larger than `wire.MAX_BODY` gets 413, its length stated or not."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Counts the body as it is read."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        total = 0
+
+        async def counted() -> dict[str, object]:
+            nonlocal total
+            message = dict(await receive())
+            total += len(message.get("body", b""))
+            if total > wire.MAX_BODY:
+                raise HTTPException(413, f"the request is larger than {wire.MAX_BODY} bytes")
+            return message
+
+        await self.app(scope, counted, send)
+
+
+def load_key(state: Path) -> str:
+    """The key of this state folder, made the first time; Tinker's SDK wants it to begin with `tml-`."""
+    path = state / KEY
+    if not path.is_file():
+        write_private(path, f"tml-{secrets.token_urlsafe(32)}".encode())
+    return path.read_text("ascii").strip()
+
+
+def serve(
+    folder: Path, state: Path, port: int, dtype: torch.dtype, ready: Callable[[str], None] = lambda url: None
+) -> None:
+    """Serves until it is told to end; `ready` hears the URL once the model is loaded.
+
+    Raises:
+        ServiceError: an engine with this state folder is running, or the port is taken.
+    """
+    private_folder(state)
+    lock = FileLock(state / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ServiceError("an engine is already running here", next_step="machine engine status") from error
+    with lock, _listen(port) as listener:
+        engine = Engine(folder, state, dtype)
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        config = uvicorn.Config(
+            build_app(engine, load_key(state)), log_level="warning", timeout_graceful_shutdown=2, server_header=False
+        )
+        write_private(state / DISCOVERY, _discovery(url, engine.name, folder))
+        ready(url)
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it anew once it has shut down
+        try:
+            with contextlib.suppress(KeyboardInterrupt):
+                uvicorn.Server(config).run(sockets=[listener])
+        finally:
+            (state / DISCOVERY).unlink(missing_ok=True)
+
+
+def main() -> None:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m machine.engine.server", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("--model", type=Path, required=True, help="a Hugging Face model folder")
+    parser.add_argument("--state", type=Path, required=True, help="key, checkpoints, discovery file")
+    parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
+    parser.add_argument("--dtype", choices=sorted(DTYPES), default="fp32", help="fp32 is exact, bf16 smaller")
+    asked = parser.parse_args()
+    try:
+        serve(asked.model.absolute(), asked.state.absolute(), asked.port, DTYPES[asked.dtype])
+    except MachineError as error:
+        print(f"{error.message}\nNext: {error.next_step}", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
+
+
+def _listen(port: int) -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("127.0.0.1", port))
+    except OSError as error:
+        listener.close()
+        raise ServiceError(f"port {port} is taken ({error.strerror})", next_step="use --port 0") from error
+    return listener
+
+
+def _discovery(url: str, model: str, folder: Path) -> bytes:
+    facts = {"version": 1, "url": url, "pid": os.getpid(), "model": model, "model_path": str(folder)}
+    return json.dumps(facts | {"started_at": datetime.now(UTC).isoformat(timespec="seconds")}, indent=1).encode()
+
+
+async def _refused(request: Request, fault: Exception) -> Response:
+    assert isinstance(fault, Refused)
+    if request.url.path.startswith("/oai/"):
+        return chat.error(fault)
+    message = f"{fault.message} ({fault.next_step})" if fault.next_step else fault.message
+    status = fault.status if isinstance(fault, Fault) else 400
+    headers = {"Retry-After": "2"} if status == 429 else None
+    return JSONResponse({"detail": message}, status_code=status, headers=headers)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    unknown = error.status_code in (404, 405)
+    message = f"this engine does not serve {request.method} {request.url.path}" if unknown else error.detail
+    body = {"detail": message, "error": {"message": message, "type": "invalid_request_error", "code": None}}
+    return JSONResponse(body, status_code=404 if unknown else error.status_code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+import hashlib
+import http.client
+import json
+import time
+
+import pytest
+
+from machine.engine.chat import first_stop, safe_length
+from machine.renderers import CHATML, get_renderer, load_tokenizer, to_conversation
+
+FRANCE = [
+    {"role": "system", "content": "You are a helpful assistant."},
+    {"role": "user", "content": "What is the capital of France?"},
+]
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather of a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        "strict": False,
+    },
+}
+
+
+def events(engine, **fields):
+    """The decoded events of a streamed answer; the last one is the word [DONE]."""
+    connection = http.client.HTTPConnection(engine.url.removeprefix("http://"), timeout=60)
+    body = {"model": engine.model, "temperature": 0, "max_tokens": 24, "stream": True} | fields
+    headers = {"Authorization": f"Bearer {engine.key}", "Content-Type": "application/json"}
+    connection.request("POST", "/oai/api/v1/chat/completions", json.dumps(body), headers)
+    lines = connection.getresponse().read().decode().split("\n\n")
+    data = [line.removeprefix("data: ") for line in lines if line]
+    assert data.pop() == "[DONE]"
+    return [json.loads(line) for line in data]
+
+
+def test_an_answer(engine):
+    status, body = engine.chat(messages=FRANCE)
+    [choice] = body["choices"]
+    assert (status, choice["finish_reason"]) == (200, "stop")
+    assert "Paris" in choice["message"]["content"]
+    assert "<|im_end|>" not in choice["message"]["content"]
+    assert (body["model"], body["system_fingerprint"]) == (engine.model, "base")
+    assert body["usage"]["total_tokens"] == body["usage"]["prompt_tokens"] + body["usage"]["completion_tokens"]
+
+
+@pytest.mark.parametrize("tools", [[], [TOOL]])
+def test_prompt_tokens_equal_those_of_training(engine, tools):
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city":"Oslo"}'}}
+    messages = [
+        {"role": "developer", "content": "You are brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Is it "}, {"type": "text", "text": "cold in Oslo?"}]},
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "-5 degrees"},
+    ]
+    renderer = get_renderer(CHATML, load_tokenizer(str(engine.model_path)))
+    row = [{"role": "system", "content": "You are brief."}, {"role": "user", "content": "Is it cold in Oslo?"}]
+    row += [{"role": "assistant", "content": "", "tool_calls": [call]}, messages[3] | {"name": "weather"}]
+    bare = [{key: tool["function"][key] for key in ("parameters", "name", "description")} for tool in tools]
+    expected = renderer.build_generation_prompt(to_conversation(renderer, row, bare)).to_ints()
+    assert to_conversation(renderer, messages, tools) == to_conversation(renderer, row, bare)
+    assert engine.chat(messages=messages, tools=tools)[1]["usage"]["prompt_tokens"] == len(expected)
+
+
+def test_a_stream_says_the_same_as_the_whole(engine):
+    whole = engine.chat(messages=FRANCE)[1]
+    chunks = events(engine, messages=FRANCE, stream_options={"include_usage": True})
+    usage = chunks.pop()
+    assert (usage["choices"], usage["usage"]["completion_tokens"]) == ([], whole["usage"]["completion_tokens"])
+    deltas = [chunk["choices"][0]["delta"] for chunk in chunks]
+    assert "".join(delta.get("content", "") for delta in deltas) == whole["choices"][0]["message"]["content"]
+    assert len(deltas) > 4
+    assert chunks[-1]["choices"][0]["finish_reason"] == "stop"
+    assert {chunk["system_fingerprint"] for chunk in chunks[1:]} == {"base"}
+
+
+def test_stop_texts_are_cut_off(engine):
+    whole = engine.chat(messages=FRANCE)[1]["choices"][0]["message"]["content"]
+    body = engine.chat(messages=FRANCE, stop=["Paris"])[1]["choices"][0]
+    assert body["message"]["content"] == whole[: whole.index("Paris")]
+    assert body["finish_reason"] == "stop"
+    chunks = events(engine, messages=FRANCE, stop="Paris")
+    assert "".join(c["choices"][0]["delta"].get("content", "") for c in chunks) == whole[: whole.index("Paris")]
+
+
+def test_same_seed_same_answer_and_length_is_told(engine):
+    ask = {"messages": FRANCE, "temperature": 1.5, "max_tokens": 8}
+    answers = [engine.chat(**ask, seed=seed)[1]["choices"][0] for seed in (1, 1, 2)]
+    assert answers[0] == answers[1] != answers[2]
+    assert engine.chat(messages=FRANCE, max_tokens=2)[1]["choices"][0]["finish_reason"] == "length"
+
+
+def test_a_checkpoint_answers_under_its_own_name_and_fingerprint(engine):
+    from tinker import ServiceClient
+
+    client = ServiceClient(base_url=engine.url, api_key=engine.key)
+    trainer = client.create_lora_training_client(engine.model, rank=4).result()
+    path = trainer.save_weights_for_sampler("chat").result().path
+    weights = engine.home / "checkpoints" / path.removeprefix("tinker://") / "adapter_model.safetensors"
+    for model in (path, f"{engine.model};{path}"):
+        body = engine.chat(model=model, messages=FRANCE)[1]
+        assert body["model"] == path
+        assert body["system_fingerprint"] == hashlib.sha256(weights.read_bytes()).hexdigest()
+    listed = engine.request("GET", "/oai/api/v1/models")[1]["data"]
+    assert {engine.model, path} <= {model["id"] for model in listed}
+    client.close("success").result()
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "words"),
+    [
+        ({"messages": [{"role": "user", "content": "word " * 9000}]}, 400, "maximum context length is 8192 tokens"),
+        ({"messages": []}, 400, "messages"),
+        ({"messages": [{"role": "wizard", "content": "x"}]}, 400, "wizard"),
+        ({"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]}, 400, "image"),
+        ({"messages": [{"role": "user", "content": 7}]}, 400, "malformed"),
+        ({"messages": FRANCE, "model": "gpt-5"}, 404, "gpt-5"),
+        ({"messages": FRANCE, "model": "tinker://a/sampler_weights/../../x"}, 400, "tinker://"),
+        ({"messages": FRANCE, "temperature": -1}, 400, "temperature"),
+        ({"messages": FRANCE, "n": 2}, 400, "choice"),
+    ],
+)
+def test_faults_are_in_openais_form(engine, fields, status, words):
+    given, body = engine.chat(**fields)
+    assert given == status
+    assert words in body["error"]["message"]
+    assert body["error"]["type"] == "invalid_request_error"
+
+
+def test_overflow_has_openais_code(engine):
+    body = engine.chat(messages=[{"role": "user", "content": "word " * 9000}])[1]
+    assert body["error"]["code"] == "context_length_exceeded"
+
+
+def test_hanging_up_frees_the_slot(engine):
+    """An answer of 1,000 tokens takes half a minute: a client that leaves must not make the next one wait for it."""
+    address = engine.url.removeprefix("http://")
+    for stream in (True, False):
+        connection = http.client.HTTPConnection(address, timeout=60)
+        messages = [{"role": "user", "content": "Write a very long story about a king."}]
+        body = {"model": engine.model, "messages": messages, "max_tokens": 1000, "stream": stream, "temperature": 2}
+        headers = {"Authorization": f"Bearer {engine.key}", "Content-Type": "application/json"}
+        connection.request("POST", "/oai/api/v1/chat/completions", json.dumps(body), headers)
+        time.sleep(0.5)
+        connection.close()
+    # A job of another kind runs only when the batch that is being decoded has ended.
+    began = time.monotonic()
+    _, session = engine.request("POST", "/api/v1/create_session", {})
+    model = {"session_id": session["session_id"], "model_seq_id": 0, "base_model": engine.model}
+    _, created = engine.request("POST", "/api/v1/create_model", model)
+    assert engine.request("POST", "/api/v1/retrieve_future", {"request_id": created["request_id"]})[0] == 200
+    assert time.monotonic() - began < 8
+
+
+def test_safe_length_holds_back_what_may_become_something_else():
+    assert safe_length("Hello <tool_", []) == 6
+    assert safe_length("Hello <b", []) == 8
+    assert safe_length("Hello STO", ["STOP"]) == 6
+    assert safe_length("Hello STOP you", ["STOP"]) == 6
+    assert safe_length("caf\ufffd", []) == 3
+    assert first_stop("a b c", ["c", "b"]) == 2
+    assert first_stop("a", ["x"]) is None

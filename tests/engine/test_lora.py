@@ -1,0 +1,92 @@
+import json
+
+import pytest
+import torch
+
+from machine.engine.faults import Fault
+from machine.engine.lora import ATTENTION, Lora
+from machine.engine.losses import Loss
+from machine.engine.trainer import Datum, forward_backward
+
+
+def filled(config, rank=4, modules=None):
+    """An adapter whose B is not zero, so that every factor has a gradient."""
+    lora = Lora.new(config, rank, 0, *([modules] if modules else []))
+    generator = torch.Generator().manual_seed(1)
+    for key, parameter in lora.parameters.items():
+        if key.endswith("B"):
+            parameter.data.normal_(0, 0.02, generator=generator)
+    return lora
+
+
+def on_disk(lora, base, folder):
+    (folder / "adapter_config.json").write_bytes(lora.config_file(str(base)))
+    (folder / "adapter_model.safetensors").write_bytes(lora.weights_file())
+    return folder
+
+
+@pytest.mark.parametrize("which", ["tiny", "small"])
+def test_loss_logprobs_and_gradient_equal_peft(which, request, tmp_path):
+    from peft import PeftModel
+    from transformers import AutoModelForCausalLM
+
+    model, base = request.getfixturevalue(which), request.getfixturevalue(f"{which}_folder")
+    lora = filled(model.config)
+    reference = PeftModel.from_pretrained(
+        AutoModelForCausalLM.from_pretrained(base, dtype=torch.float32),
+        str(on_disk(lora, base, tmp_path)),
+        is_trainable=True,
+    )
+    generator = torch.Generator().manual_seed(2)
+    prefix = torch.randint(3, model.config.vocabulary, (12,), generator=generator).tolist()
+    rows = [prefix + torch.randint(3, model.config.vocabulary, (9,), generator=generator).tolist() for _ in range(3)]
+    weights = torch.rand(20, generator=generator) * (torch.arange(20) >= 10)
+    data = [Datum(row[:-1], torch.tensor(row[1:]), {"weights": weights}) for row in rows]
+    outcome = forward_backward(model, lora, data, Loss("cross_entropy", {}), backward=True)
+
+    logp = reference(torch.tensor(rows)[:, :-1]).logits.log_softmax(-1)
+    logp = logp.gather(2, torch.tensor(rows)[:, 1:, None])[..., 0]
+    loss = -(logp * weights).sum()
+    loss.backward()
+    assert outcome.computed < outcome.tokens
+    assert outcome.loss == pytest.approx(loss.item(), rel=1e-4)
+    torch.testing.assert_close(torch.stack(outcome.logprobs), logp.detach() * (weights != 0), rtol=1e-4, atol=1e-5)
+    theirs = {name: p.grad for name, p in reference.named_parameters() if p.grad is not None}
+    assert len(theirs) == len(lora.parameters)
+    for key, parameter in lora.parameters.items():
+        layer, module, factor = key.split(".")
+        part = "self_attn" if module in ATTENTION else "mlp"
+        expected = theirs[f"base_model.model.model.layers.{layer}.{part}.{module}_proj.lora_{factor}.default.weight"]
+        assert float((parameter.grad - expected).norm() / expected.norm()) < 1e-4, key
+
+
+@pytest.mark.parametrize("modules", [None, ATTENTION])
+def test_merged_equals_adapted(tiny, modules):
+    from test_model import hidden
+
+    lora = filled(tiny.config, modules=modules)
+    row = list(range(3, 30))
+    with torch.no_grad():
+        adapted, merged = hidden(tiny, [row], 0, adapter=lora)[0], hidden(lora.merged(tiny), [row], 0)[0]
+    torch.testing.assert_close(adapted, merged, rtol=1e-4, atol=1e-4)
+
+
+def test_same_seed_same_adapter(tiny):
+    one, two, other = (Lora.new(tiny.config, 4, seed) for seed in (7, 7, 8))
+    assert all(torch.equal(one.parameters[key], two.parameters[key]) for key in one.parameters)
+    assert not torch.equal(one.parameters["0.q.A"], other.parameters["0.q.A"])
+
+
+def test_files_round_trip(tiny):
+    lora = filled(tiny.config)
+    again = Lora.read(tiny.config, lora.config_file("x"), lora.weights_file())
+    assert all(torch.equal(lora.parameters[key], again.parameters[key]) for key in lora.parameters)
+
+
+def test_an_adapter_of_another_model_is_refused(tiny, small):
+    lora = Lora.new(tiny.config, 4, 0)
+    with pytest.raises(Fault, match="tensors"):
+        Lora.read(small.config, lora.config_file("x"), lora.weights_file())
+    wrong_rank = json.dumps(json.loads(lora.config_file("x")) | {"r": 8}).encode()
+    with pytest.raises(Fault, match="shape"):
+        Lora.read(tiny.config, wrong_rank, lora.weights_file())

@@ -1,0 +1,79 @@
+import copy
+
+import pytest
+import torch
+
+from machine.engine.faults import Fault
+from machine.engine.optimizer import Adam, AdamParams
+
+PARAMS = AdamParams(learning_rate=0.01, beta2=0.98, eps=1e-8, weight_decay=0.1)
+
+
+def parameters():
+    generator = torch.Generator().manual_seed(0)
+    return {key: torch.randn(5, 3, generator=generator).requires_grad_() for key in "ab"}
+
+
+def give_gradients(params, step):
+    generator = torch.Generator().manual_seed(step)
+    for parameter in params.values():
+        parameter.grad = torch.randn(5, 3, generator=generator)
+
+
+def test_equals_torch_adamw():
+    ours, theirs = parameters(), parameters()
+    adam = Adam(ours)
+    reference = torch.optim.AdamW(theirs.values(), lr=0.01, betas=(0.9, 0.98), eps=1e-8, weight_decay=0.1)
+    for step in range(5):
+        give_gradients(ours, step)
+        give_gradients(theirs, step)
+        adam.step(PARAMS)
+        reference.step()
+    for key in ours:
+        torch.testing.assert_close(ours[key], theirs[key])
+
+
+def test_clipping_scales_to_the_norm():
+    params = parameters()
+    give_gradients(params, 0)
+    gradients = [parameter.grad.clone() for parameter in params.values()]
+    norm = torch.cat(gradients).norm()
+    adam = Adam(params)
+    assert adam.step(AdamParams(grad_clip_norm=0.5)) == pytest.approx(float(norm))
+    clipped = torch.cat(list(adam.first.values())) / (1 - 0.9)
+    assert float(clipped.norm()) == pytest.approx(0.5, rel=1e-4)
+
+
+def test_state_goes_on_bit_for_bit():
+    params = parameters()
+    adam = Adam(params)
+    for step in range(3):
+        give_gradients(params, step)
+        adam.step(PARAMS)
+    resumed_params = {key: copy.deepcopy(value.detach()).requires_grad_() for key, value in params.items()}
+    resumed = Adam(resumed_params)
+    resumed.load_state(adam.state_file())
+    for pair in ((params, adam), (resumed_params, resumed)):
+        give_gradients(pair[0], 9)
+        pair[1].step(PARAMS)
+    assert all(torch.equal(params[key], resumed_params[key]) for key in params)
+
+
+def test_a_bad_gradient_changes_nothing():
+    params = parameters()
+    adam = Adam(params)
+    before = params["a"].detach().clone()
+    with pytest.raises(Fault, match="no gradient"):
+        adam.step(PARAMS)
+    give_gradients(params, 0)
+    params["b"].grad[0, 0] = float("nan")
+    with pytest.raises(Fault, match="not finite"):
+        adam.step(PARAMS)
+    assert torch.equal(params["a"], before)
+    assert params["a"].grad is None
+    assert adam.steps == 0
+
+
+def test_state_of_another_model_is_refused():
+    with pytest.raises(Fault, match="not of this model"):
+        Adam(parameters()).load_state(Adam({"c": torch.zeros(1)}).state_file())

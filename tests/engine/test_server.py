@@ -1,0 +1,46 @@
+import pytest
+
+from machine.engine import wire
+
+
+def test_unknown_endpoints_are_named(engine):
+    for method, path in (("POST", "/api/v1/create_custom_loss"), ("GET", "/api/v1/asample"), ("GET", "/nope")):
+        status, body = engine.request(method, path)
+        assert status == 404
+        assert path in body["detail"]
+
+
+def test_a_body_that_is_too_large_is_refused(engine):
+    status, body = engine.request("POST", "/api/v1/create_session", bytes(wire.MAX_BODY + 1))
+    assert (status, "larger" in body["detail"]) == (413, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("create_session", b"{", "not valid"),
+        ("create_model", {"session_id": "x", "model_seq_id": 0, "base_model": "gpt"}, "base_model"),
+        ("optim_step", {"model_id": "x", "seq_id": 1, "adam_params": {"learning_rate": "fast"}}, "learning_rate"),
+        ("forward_backward", b"\xff\xff", "ForwardBackwardRequest"),
+        ("load_weights", {"path": "tinker://../weights/x", "optimizer": True}, "path"),
+        ("asample", {"prompt": {"chunks": []}, "sampling_params": {}}, "prompt"),
+        ("asample", {"prompt": {"chunks": [{"type": "image"}]}, "sampling_params": {}}, "image"),
+        (
+            "asample",
+            {"prompt": {"chunks": [{"type": "encoded_text", "tokens": [49152]}]}, "sampling_params": {}},
+            "49152",
+        ),
+    ],
+)
+def test_bad_requests_name_the_field(engine, path, body, field):
+    status, answer = engine.request("POST", f"/api/v1/{path}", body)
+    assert status == 400
+    assert field in answer["detail"]
+
+
+def test_things_that_are_not_here(engine):
+    assert engine.request("POST", "/api/v1/get_info", {"model_id": "x"})[0] == 404
+    assert engine.request("POST", "/api/v1/retrieve_future", {"request_id": "x"})[0] == 410
+    assert engine.request("GET", "/api/v1/samplers/x")[0] == 404
+    assert engine.request("GET", "/api/v1/training_runs/..%2f..")[0] == 404
+    assert engine.request("DELETE", "/api/v1/training_runs/a/checkpoints/weights/b")[0] == 404
