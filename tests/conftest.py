@@ -14,6 +14,8 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ.setdefault("MACHINE_MODELS_DIR", str(Path.home() / ".machine" / "models"))
 sys.path.insert(0, str(Path(__file__).parent))
 
+pytest_plugins = ["fixtures_engine", "fixtures_service"]
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -30,7 +30,7 @@ from machine.store.files import private_folder
 HERE = Path(__file__).parent
 BASE = "HuggingFaceTB/SmolLM2-135M-Instruct"
 PROMPT = "You are a helpful assistant."
-STYLE = r"regex:^ANSWER: [^\n]{1,60}\.$"
+STYLE = r"regex:^ANSWER: (?!.*ANSWER)\S+(?: \S+){0,11}\.$"
 SAMPLING = ("--temperature", "0", "--max-tokens", "64")
 UNSEEN = "What is the capital of Portugal?"
 TRUNCATED = "reached its output token limit"
@@ -167,7 +167,7 @@ def _learn(demo: Demo) -> None:
         demo.machine("train", "run", "--yes")
     with demo.stage("Evaluate"):
         demo.machine("train", "eval", "init", "--from", str(HERE / "heldout.jsonl"), "--scorer", STYLE)
-        demo.machine("train", "eval", "baseline", "--yes")
+        demo.machine("train", "eval", "baseline", "--max-tokens", "32", "--yes")
         demo.machine("train", "eval", "checkpoint", "--yes")
         demo.machine("train", "eval", "compare")
     with demo.stage("Chat with the checkpoint, in Pi"):

@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 failed, 2 refused or bad usage. A failure goes to stderr, 
 
 import os
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +21,13 @@ if TYPE_CHECKING:
 class ShellHost:
     """A person at a terminal, or a script (no dialogs then)."""
 
+    LINE_SECONDS = 2.0
+    """Where progress cannot rewrite its line, one line at most in this time."""
+
     def __init__(self, *, quiet: bool = False) -> None:
         self._quiet = quiet
         self._open_line = False
+        self._next_line = 0.0
 
     @property
     def cwd(self) -> Path:
@@ -73,8 +78,9 @@ class ShellHost:
         if self._quiet:
             return
         if not sys.stderr.isatty():
-            if message is not None:
+            if message is not None and time.monotonic() >= self._next_line:
                 print(message, file=sys.stderr, flush=True)
+                self._next_line = time.monotonic() + self.LINE_SECONDS
             return
         if message is None:
             if self._open_line:

@@ -107,6 +107,36 @@ def test_a_checkpoint_answers_under_its_own_name_and_fingerprint(engine):
     client.close("success").result()
 
 
+def test_a_tool_call_comes_out_as_openai_sends_it(engine):
+    """The model is taught one call; whole and streamed it has the same name and arguments."""
+    from tinker import AdamParams, ServiceClient
+    from tinker_cookbook.supervised.data import conversation_to_datum
+
+    asked = [{"role": "user", "content": "Is it cold in Oslo?"}]
+    call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
+    renderer = get_renderer(CHATML, load_tokenizer(str(engine.model_path)))
+    row = [*asked, {"role": "assistant", "content": "", "tool_calls": [call]}]
+    datum = conversation_to_datum(to_conversation(renderer, row, [TOOL]), renderer, 1024)
+    client = ServiceClient(base_url=engine.url, api_key=engine.key)
+    trainer = client.create_lora_training_client(engine.model, rank=8, seed=0).result()
+    for _ in range(6):
+        trainer.forward_backward([datum], "cross_entropy")
+        trainer.optim_step(AdamParams(learning_rate=3e-3))
+    path = trainer.save_weights_for_sampler("tools").result().path
+    ask = {"model": path, "messages": asked, "tools": [TOOL], "max_tokens": 40}
+    [choice] = engine.chat(**ask)[1]["choices"]
+    assert choice["finish_reason"] == "tool_calls"
+    assert choice["message"]["content"] == ""
+    [made] = choice["message"]["tool_calls"]
+    assert (made["type"], made["function"]["name"]) == ("function", "weather")
+    assert json.loads(made["function"]["arguments"]) == {"city": "Oslo"}
+    deltas = [chunk["choices"][0]["delta"] for chunk in events(engine, **ask)]
+    assert "".join(delta.get("content", "") for delta in deltas) == ""
+    [streamed] = [each for delta in deltas for each in delta.get("tool_calls", [])]
+    assert (streamed["index"], streamed["function"]) == (0, made["function"])
+    client.close("success").result()
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "words"),
     [

@@ -91,3 +91,6 @@ def test_lists_and_expires(store):
         store.folder(sampler)
     with pytest.raises(NotFound):
         store.run("../" + PATH.run)
+    Checkpoints(store.root)
+    assert not (store.root / PATH.run / "sampler_weights" / "s").exists()
+    assert store.read(PATH) == CheckpointFiles(FILES.config, FILES.weights)

@@ -46,9 +46,13 @@ def _section(words: tuple[str, ...], command: click.Command) -> str:
     records = [record for record in options if record is not None]
     if records:
         lines.append("| option | |\n|---|---|")
-        lines += [f"| `{name}` | {' '.join(about.split())} |".replace("|FILE", "\\|FILE") for name, about in records]
+        lines += [f"| `{_cell(name)}` | {_cell(about)} |" for name, about in records]
         lines.append("")
     return "\n".join(lines)
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
 
 
 if __name__ == "__main__":

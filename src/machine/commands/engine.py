@@ -41,7 +41,8 @@ def start(host: Host, model: Path | None, dtype: str, foreground: bool) -> Repor
     host.progress("starting the engine")
     info = life.start(folder, dtype=dtype)
     host.progress(None)
-    return Report(f"The engine runs at {info.url}", _rows(info), next_step="machine train run", data=_data(info))
+    _tell_pi(host)
+    return Report(f"The engine runs at {info.url}", _rows(info), next_step="machine train validate", data=_data(info))
 
 
 @engine.command("stop")
@@ -75,6 +76,15 @@ def _serve(folder: Path | None, state: Path, dtype: str) -> Report:
     assert folder is not None
     server.serve(folder, state, 0, server.DTYPES[dtype], ready=lambda url: print(f"serving at {url}", file=sys.stderr))
     return Report("The engine is stopped")
+
+
+def _tell_pi(host: Host) -> None:
+    """The engine has another port at each start: the models that Pi was told of follow it."""
+    from machine.tinker.provider import refresh
+    from machine.tinker.service import endpoint
+
+    if refresh(endpoint()):
+        host.models_changed()
 
 
 def _require(*modules: str) -> None:

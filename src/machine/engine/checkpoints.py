@@ -71,11 +71,15 @@ class CheckpointFiles:
 
 
 class Checkpoints:
-    """The checkpoints folder. Every method may be called from any thread; the file system is the only state."""
+    """The checkpoints folder. Every method may be called from any thread; the file system is the only state.
+
+    Opening it removes what a crash left half written, and checkpoints whose time is over.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = private_folder(root)
-        for stale in root.glob("*/*/.tmp-*"):
+        expired = [meta.parent for meta in root.glob(f"*/*/[!.]*/{META}") if self._expired(meta.parent)]
+        for stale in (*root.glob("*/*/.tmp-*"), *expired):
             shutil.rmtree(stale, ignore_errors=True)
 
     def save(self, path: CheckpointPath, files: CheckpointFiles, meta: Mapping[str, Any]) -> None:

@@ -19,7 +19,7 @@ import torch
 from filelock import FileLock
 from gguf import GGUFReader, dequantize
 from safetensors.torch import save
-from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers  # type: ignore[import-untyped]
 
 from machine.errors import MissingDependency, Refused, StoreError
 from machine.home import models_dir

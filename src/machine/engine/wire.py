@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import torch
 import zstandard
-from google.protobuf.message import DecodeError
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tinker.proto import tinker_public_pb2 as pb
 
 from machine.engine.faults import Fault
