@@ -188,7 +188,7 @@ def _sessions(demo: Demo) -> None:
         done = demo.ask("base", item["question"], f'/good --as "{item["answer"]}"')
         said = " ".join(done.stdout.split())[:60]
         console.print(f"  {number:2}/{len(items)}  {item['question']}  [dim]{said}[/]  → {item['answer']}", markup=True)
-        if "saved as good" not in done.stderr:
+        if "Saved as good" not in done.stderr:
             raise DemoError(f"/good did not save: {done.stderr.strip()[-800:] or 'Pi printed nothing'}")
 
 

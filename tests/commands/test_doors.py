@@ -36,7 +36,7 @@ def test_good_from_a_file_lands_in_the_pool_of_the_sessions_project(session):
 def test_good_twice_is_told(session):
     _, file = session
     run(["good", "--session", str(file)], ShellHost())
-    assert "already tagged" in run(["good", "--session", str(file)], ShellHost()).title
+    assert "Already tagged" in run(["good", "--session", str(file)], ShellHost()).title
 
 
 def test_good_out_writes_elsewhere_only(session, tmp_path):
@@ -49,7 +49,7 @@ def test_good_out_writes_elsewhere_only(session, tmp_path):
 def test_tagged_and_data_tell_what_is_there(session, monkeypatch):
     project, file = session
     monkeypatch.chdir(project)
-    assert run(["tagged"], ShellHost()).title == "nothing tagged yet"
+    assert run(["tagged"], ShellHost()).title == "Nothing tagged yet"
     row = run(["good", "--session", str(file)], ShellHost()).data["id"]
     assert run(["tagged"], ShellHost()).data["rows"][0]["id"] == row
     assert run(["tagged", row[:14]], ShellHost()).data["messages"][-1]["content"] == "Paris."

@@ -109,8 +109,9 @@ def test_a_checkpoint_answers_under_its_own_name_and_fingerprint(engine):
 
 def test_a_tool_call_comes_out_as_openai_sends_it(engine):
     """The model is taught one call; whole and streamed it has the same name and arguments."""
-    from tinker import AdamParams, ServiceClient
     from tinker_cookbook.supervised.data import conversation_to_datum
+
+    from tinker import AdamParams, ServiceClient
 
     asked = [{"role": "user", "content": "Is it cold in Oslo?"}]
     call = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}

@@ -17,7 +17,7 @@ def test_a_tool_turn_then_good_then_tagged(world):
         pi.prompt("a second question")
         pi.wait(lambda r: r.get("statusText") == "machine: 1 good · last turn untagged")
     saved, listed = pi.messages()
-    assert saved.startswith("saved as good")
+    assert saved.startswith("Saved as good")
     assert "it's great" in listed
     [row] = world.rows()
     assert row["note"] == "it's great"
@@ -69,7 +69,7 @@ def test_help_and_bad_words_are_said_in_pi(world):
 def test_headless_says_on_stderr_and_keeps_stdout_for_the_model(world):
     done = world.headless("Capital of France?", "/good --as Paris.")
     assert (done.returncode, done.stdout) == (0, "You said: Capital of France?\n")
-    assert "saved as good" in done.stderr
+    assert "Saved as good" in done.stderr
     assert [row["messages"][-1]["content"] for row in world.rows()] == ["Paris."]
 
 
@@ -83,4 +83,4 @@ def test_headless_refusal_is_an_exit_code(world):
 def test_json_mode_stays_json(world):
     done = world.headless("--mode", "json", "hello", "/good")
     assert {json.loads(line)["type"] for line in done.stdout.splitlines()} >= {"session", "agent_settled"}
-    assert "saved as good" in done.stderr
+    assert "Saved as good" in done.stderr

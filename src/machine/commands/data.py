@@ -21,12 +21,12 @@ def data(host: Host) -> Report:
     size = sum(file.stat().st_size for file in _files(project.folder))
     refusals = project.refusals()
     rows = [
-        ("project", str(project.root)),
-        ("store", str(project.folder)),
-        ("rows", ", ".join(f"{counts.get(tag, 0)} {tag}" for tag in TAGS)),
-        ("size", _bytes(size)),
-        ("runs", str(sum(1 for _ in project.runs.iterdir()) if project.runs.is_dir() else 0)),
-        ("seen by", "you alone (folder 0700, files 0600); nothing leaves this machine before `train run` asks"),
+        ("Project", str(project.root)),
+        ("Store", str(project.folder)),
+        ("Rows", ", ".join(f"{counts.get(tag, 0)} {tag}" for tag in TAGS)),
+        ("Size", _bytes(size)),
+        ("Runs", str(sum(1 for _ in project.runs.iterdir()) if project.runs.is_dir() else 0)),
+        ("Seen by", "you alone (folder 0700, files 0600); nothing leaves this machine before `train run` asks"),
     ]
     notes = []
     if broken := project.pool.broken():

@@ -27,7 +27,7 @@ def doctor(host: Host) -> Report:
     marks = [("ok" if not mend else "missing", name, found, mend) for name, found, mend in checks]
     missing = [mend for _, _, mend in checks if mend]
     return Report(
-        title="nothing is missing" if not missing else f"{len(missing)} of {len(checks)} things need you",
+        title="Nothing is missing" if not missing else f"{len(missing)} of {len(checks)} things need you",
         tables=[Table("", ("", "what", "found", "how to mend it"), marks)],
         data={"checks": [{"name": n, "found": f, "mend": m} for n, f, m in checks]},
         next_step=missing[0] if missing else "",

@@ -47,11 +47,11 @@ def good(
         raise
     if out is not None:
         append_elsewhere(out, row)
-        return _saved(row, f"saved to {out}", session)
+        return _saved(row, f"Saved to {out}", session)
     project.make()
     kept = project.pool.append(row)
     counts = project.pool.counts()
-    title = "already tagged, nothing added" if kept.duplicate else f"saved as good, {counts['good']} in the pool"
+    title = "Already tagged: nothing added" if kept.duplicate else f"Saved as good, {counts['good']} in the pool"
     return _saved(row, title, session, kept.id)
 
 
@@ -70,10 +70,10 @@ def _source(live: LiveSession | None, file: Path | None, leaf: str | None) -> tu
 def _saved(row: Row, title: str, session: Session, row_id: str | None = None) -> Report:
     question, answer = preview(row)
     rows = [
-        ("row", row_id or row.id),
-        ("question", question),
-        ("answer", answer),
-        ("learns from", f"{len(row.target)} of {len(row.messages)} messages"),
+        ("Row", row_id or row.id),
+        ("Question", question),
+        ("Answer", answer),
+        ("Learns from", f"{len(row.target)} of {len(row.messages)} messages"),
     ]
     notes = []
     redactions = sum(edit.kind == "redacted" for edit in row.edits)

@@ -32,5 +32,5 @@ def setup(host: Host, venv: Path | None) -> Report:
             lines[-1] if lines else "set-up failed", next_step="mend that, then machine setup again"
         )
     done = [line for line in lines if line.startswith("•")]
-    title = "the environment is ready" if done else "the environment was ready: nothing to do"
-    return Report(title=title, rows=[("environment", str(venv))], data={"venv": str(venv)}, next_step="machine doctor")
+    title = "The environment is ready" if done else "The environment was ready: nothing to do"
+    return Report(title=title, rows=[("Environment", str(venv))], data={"venv": str(venv)}, next_step="machine doctor")

@@ -32,7 +32,7 @@ def tagged(host: Host, what: str | None, tag: str | None) -> Report:
     counts = pool.counts()
     total = counts.get(tag, 0) if tag else sum(counts.values())
     if not rows:
-        return Report(title="nothing tagged yet", next_step="/good after an answer that you liked", data={"rows": []})
+        return Report(title="Nothing tagged yet", next_step="/good after an answer that you liked", data={"rows": []})
     lines = [(row.id, row.tag, *preview(row, 44), row.note or "") for row in rows]
     table = Table("newest first", ("id", "tag", "question", "answer", "note"), lines)
     data = {
@@ -44,15 +44,15 @@ def tagged(host: Host, what: str | None, tag: str | None) -> Report:
 
 def _whole(row: Row) -> Report:
     facts = [
-        ("tag", row.tag),
-        ("tagged at", row.created_at),
-        ("session", f"{row.source.session} in {row.source.cwd}"),
-        ("turn", f"entries {row.source.entries[0]} to {row.source.entries[-1]}"),
-        ("tools", ", ".join(tool["name"] for tool in row.tools) or "none"),
-        ("learns from", "messages " + ", ".join(map(str, row.target))),
+        ("Tag", row.tag),
+        ("Tagged at", row.created_at),
+        ("Session", f"{row.source.session} in {row.source.cwd}"),
+        ("Turn", f"entries {row.source.entries[0]} to {row.source.entries[-1]}"),
+        ("Tools", ", ".join(tool["name"] for tool in row.tools) or "none"),
+        ("Learns from", "messages " + ", ".join(map(str, row.target))),
     ]
     if row.note:
-        facts.append(("note", row.note))
+        facts.append(("Note", row.note))
     lines = [(("*" if i in row.target else "") + str(i), m["role"], _shown(m)) for i, m in enumerate(row.messages)]
     notes = [f"edit: {e.kind}{'' if e.message is None else f' (message {e.message})'}: {e.detail}" for e in row.edits]
     tables = [Table("messages (* is learnt)", ("#", "role", "content"), lines)]
