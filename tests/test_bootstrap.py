@@ -34,6 +34,13 @@ def test_a_step_that_fails_is_not_stamped_and_the_next_run_goes_on_there(tmp_pat
     assert "• First" in capsys.readouterr().out
 
 
+def test_a_step_that_leaves_nothing_behind_is_a_failure(tmp_path, monkeypatch):
+    monkeypatch.setenv("MACHINE_MODELS_DIR", str(tmp_path / "models"))
+    with pytest.raises(bootstrap.SetupError, match="left nothing"):
+        bootstrap._once(tmp_path, "model", "The model", "1", lambda: None)
+    assert not (tmp_path / bootstrap.STAMP).exists()
+
+
 def test_a_command_that_fails_says_what_it_printed_and_what_to_do(monkeypatch):
     command = [sys.executable, "-c", "print('ERROR: no such package'); raise SystemExit(3)"]
     with pytest.raises(bootstrap.SetupError, match=r"ended with 3; check the index\nERROR: no such package"):
@@ -66,3 +73,25 @@ def test_it_needs_nothing_but_the_standard_library():
     done = subprocess.run([sys.executable, "-S", "-I", bootstrap.__file__, "--help"], capture_output=True, text=True)
     assert done.returncode == 0
     assert "--venv" in done.stdout
+
+
+def test_a_new_python_starts_the_stamps_anew_and_a_damaged_stamp_is_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(bootstrap, "_still_there", lambda venv, name: True)
+    stamp = tmp_path / bootstrap.STAMP
+    stamp.write_text("[1]")
+    for name, key in (("environment", "3.11"), ("torch", "t"), ("environment", "3.12")):
+        bootstrap._once(tmp_path, name, name, key, lambda: None)
+    assert json.loads(stamp.read_text()) == {"environment": "3.12"}
+
+
+@pytest.mark.parametrize("content", [None, "", "[]", "{}", '{"bin": {"pi": "gone.js"}}', '{"bin": {"po": 1}}'])
+def test_a_pi_that_is_not_whole_is_none(tmp_path, content):
+    if content is not None:
+        (tmp_path / "package.json").write_text(content)
+    assert bootstrap._pi_script(tmp_path) is None
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path, capsys):
+    (tmp_path / "file").write_bytes(b"")
+    assert bootstrap.main(["--venv", str(tmp_path / "file" / "venv")]) == 1
+    assert "set-up stopped" in capsys.readouterr().err

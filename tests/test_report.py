@@ -33,3 +33,10 @@ def test_json_is_one_ascii_line():
     assert line.isascii()
     assert "\n" not in line
     assert json.loads(line)["data"] == {"k": "\u2028"}
+
+
+def test_control_characters_are_spelt_out():
+    hostile = Report(title="a\x1b[2Jb\r\x9bc", notes=["two\nlines"])
+    assert "a\\x1b[2Jb\\x0d\\x9bc" in as_text(hostile)
+    assert "\x1b" not in as_markdown(hostile)
+    assert "two\nlines" in as_text(hostile)

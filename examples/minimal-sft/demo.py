@@ -9,6 +9,7 @@ trained on the pool that those sessions left, and 24 other questions are asked b
 
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -212,7 +213,8 @@ def _summary(demo: Demo, engine_peak: float) -> None:
     table.add_row("in the style, after", f"{compared['checkpoint']} of {cases} held-out questions")
     table.add_row("training", f"{run['state']['step']} steps, {run['tokens']} tokens")
     if engine_peak:
-        table.add_row("peak memory", f"engine {engine_peak:.1f} GB")
+        other = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+        table.add_row("peak memory", f"engine {engine_peak:.1f} GB, the largest process beside it {other:.1f} GB")
     for title, seconds in demo.seconds.items():
         table.add_row(title, f"{seconds:.0f} s")
     table.add_row("in all", f"{sum(demo.seconds.values()):.0f} s")

@@ -48,8 +48,7 @@ def python_of(venv: Path) -> Path:
 def tools(venv: Path) -> Tools:
     """A Node that is new enough for Pi (the system's, else the environment's), and this package's own Pi."""
     pi = PACKAGE / "node_modules" / "@earendil-works" / "pi-coding-agent"
-    script = pi / _pi_script(pi) if pi.is_dir() else None
-    return Tools(_system_node() or _wheel_node(venv), script if script and script.exists() else None)
+    return Tools(_system_node() or _wheel_node(venv), _pi_script(pi))
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -61,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = parser.parse_args(argv)
     try:
         _set_up(options.venv.absolute(), dev=options.dev, pi=options.pi)
-    except SetupError as error:
+    except (SetupError, OSError) as error:
         print(f"set-up stopped: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
@@ -99,13 +98,16 @@ def _once(venv: Path, name: str, about: str, key: str, step: Callable[[], None])
     """Runs a step unless the stamp says that it was done for the same key, and its result is still there."""
     stamp = venv / STAMP
     done: dict[str, str] = {}
-    with contextlib.suppress(OSError, ValueError):
-        done = json.loads(stamp.read_text())
+    with contextlib.suppress(OSError, ValueError, TypeError):
+        done = dict(json.loads(stamp.read_text()))
     if done.get(name) == key and _still_there(venv, name):
         return
     print(f"• {about}", flush=True)
     started = time.monotonic()
     step()
+    if not _still_there(venv, name):
+        raise SetupError(f"{about}: the step ended well, but left nothing behind")
+    done = {} if name == "environment" else done  # a new Python finds none of the packages of the old one
     done[name] = key
     temporary = stamp.with_suffix(".tmp")
     temporary.write_text(json.dumps(done, indent=1))
@@ -177,6 +179,7 @@ def _run(
             stdout=pipe,
             stderr=subprocess.STDOUT,
             text=True,
+            errors="replace",
         ) as child:
             assert child.stdout is not None
             for line in child.stdout:
@@ -224,9 +227,14 @@ def _node_version(node: Path) -> tuple[int, int]:
         return (0, 0)
 
 
-def _pi_script(package: Path) -> str:
-    declared = json.loads((package / "package.json").read_text()).get("bin", {})
-    return str(declared.get("pi", "")) if isinstance(declared, dict) else str(declared)
+def _pi_script(package: Path) -> Path | None:
+    """The script that Pi's package declares; None if the package is not there, or not whole."""
+    try:
+        declared = json.loads((package / "package.json").read_text())["bin"]
+        script = package / (declared["pi"] if isinstance(declared, dict) else declared)
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return script if script.exists() else None
 
 
 def _hash(file: Path) -> str:

@@ -3,6 +3,7 @@
 Exit codes: 0 done, 1 failed, 2 refused or bad usage. A failure goes to stderr, its last line says what to do next.
 """
 
+import io
 import os
 import sys
 import time
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from machine.commands import help_text, run
 from machine.host import Level, LiveSession
-from machine.report import Report, as_json
+from machine.report import Report, as_json, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -103,6 +104,9 @@ class ShellHost:
 
 def main() -> None:
     """Entry point of the `machine` command."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that lacks a character still shows the report
     argv = sys.argv[1:]
     wants_json = "--json" in argv
     argv = [word for word in argv if word != "--json"]
@@ -112,43 +116,51 @@ def main() -> None:
     host = ShellHost(quiet=wants_json)
     report = run(argv, host)
     host.progress(None)
-    if wants_json:
-        print(as_json(report))
-    else:
-        _show(report)
+    try:
+        if wants_json:
+            print(as_json(report), flush=True)
+        else:
+            _show(report)
+    except BrokenPipeError:  # the reader (`| head`) has seen enough; nothing may be flushed to it at exit either
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(report.exit_code)
 
 
 def _show(report: Report) -> None:
     from rich.console import Console
-    from rich.markup import escape
 
-    console = Console(stderr=report.exit_code != 0, highlight=False, soft_wrap=not sys.stdout.isatty())
+    console = Console(stderr=report.exit_code != 0, highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     if report.title:
         style = "bold" if report.exit_code == 0 else "bold red"
-        console.print(f"[{style}]{escape(report.title)}[/]")
+        console.print(f"[{style}]{_plain(report.title)}[/]")
     width = max((len(label) for label, _ in report.rows), default=0)
     for label, value in report.rows:
-        console.print(f"  [dim]{escape(label.ljust(width))}[/]  {escape(value)}")
+        console.print(f"  [dim]{_plain(label.ljust(width))}[/]  {_plain(value)}")
     _show_tables(report, console)
     for note in report.notes:
-        console.print(f"  {escape(note)}")
+        console.print(f"  {_plain(note)}")
     if report.next_step:
-        console.print(f"[dim]Next:[/] {escape(report.next_step)}")
+        console.print(f"[dim]Next:[/] {_plain(report.next_step)}")
 
 
 def _show_tables(report: Report, console: "Console") -> None:
     from rich import box
-    from rich.markup import escape
     from rich.table import Table
 
     for table in report.tables:
-        grid = Table(box=box.SIMPLE_HEAD, title=escape(table.title) or None, title_justify="left", title_style="dim")
+        grid = Table(box=box.SIMPLE_HEAD, title=_plain(table.title) or None, title_justify="left", title_style="dim")
         for column in table.columns:
-            grid.add_column(escape(column), overflow="fold")
+            grid.add_column(_plain(column), overflow="fold")
         for row in table.rows:
-            grid.add_row(*(escape(cell) for cell in row))
+            grid.add_row(*(_plain(cell) for cell in row))
         console.print(grid)
+
+
+def _plain(text: str) -> str:
+    """Text that can neither style nor steer the terminal, whatever a session held."""
+    from rich.markup import escape
+
+    return escape(printable(text))
 
 
 if __name__ == "__main__":

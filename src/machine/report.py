@@ -4,10 +4,12 @@ Markdown for Pi, `rich` for a terminal (in `cli`), JSON for programs. A command 
 """
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 TEXT_WIDTH = 96
 """Columns that plain text may take before a table is written row by row."""
 
@@ -37,6 +39,11 @@ class Report:
     exit_code: int = 0
 
 
+def printable(text: str) -> str:
+    """`text` with control characters spelt out (`\\x1b`): what comes from a session must not steer a terminal."""
+    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+
+
 def as_markdown(report: Report) -> str:
     """The report for Pi. Cells are escaped, so that no content can open markup or break a table."""
     blocks = [f"**{_escape(report.title)}**"]
@@ -62,7 +69,7 @@ def as_text(report: Report) -> str:
     lines += [f"  {note}" for note in report.notes]
     if report.next_step:
         lines.append(f"Next: {report.next_step}")
-    return "\n".join(lines)
+    return printable("\n".join(lines))
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -81,9 +88,7 @@ def as_json(report: Report) -> str:
 
 
 def _escape(text: str) -> str:
-    for char in "\\`*_[]<>|":
-        text = text.replace(char, "\\" + char)
-    return text.replace("\n", " ")
+    return re.sub(r"[\\`*_\[\]<>|]", r"\\\g<0>", printable(text).replace("\n", " "))
 
 
 def _row(cells: Sequence[str]) -> str:

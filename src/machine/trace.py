@@ -6,6 +6,7 @@ new one.
 
 import hashlib
 import json
+import re
 from typing import Any, Literal
 
 import msgspec
@@ -26,6 +27,34 @@ class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
     kind: str
     detail: str
     message: int | None = None
+
+
+class _Text(msgspec.Struct, tag="text"):
+    text: str
+
+
+class _Thinking(msgspec.Struct, tag="thinking"):
+    thinking: str
+
+
+class _Image(msgspec.Struct, tag="image"):
+    pass
+
+
+class _Function(msgspec.Struct):
+    name: str
+    arguments: str
+
+
+class _Call(msgspec.Struct):
+    id: str
+    function: _Function
+
+
+class _Message(msgspec.Struct):
+    role: str
+    content: str | list[_Text | _Thinking | _Image]
+    tool_calls: list[_Call] | None = None
 
 
 class Source(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,6 +94,19 @@ class Row(msgspec.Struct, frozen=True):
     version: int = ROW_VERSION
 
 
+def check(row: Row) -> None:
+    """Looks deeper than `decode`, for readers that show rows: every message and target is of the form above.
+
+    Raises:
+        msgspec.ValidationError: one is not; the message names it, never what it holds.
+    """
+    msgspec.convert(row.messages, tuple[_Message, ...])
+    if not row.source.entries:
+        raise msgspec.ValidationError("source.entries is empty")
+    if any(not 0 <= i < len(row.messages) or row.messages[i]["role"] != "assistant" for i in row.target):
+        raise msgspec.ValidationError("a target is not an assistant message")
+
+
 def canonical(value: object) -> bytes:
     """The one JSON spelling that digests are taken over: sorted keys, no spaces, ASCII-escaped."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
@@ -76,9 +118,23 @@ def digest(messages: tuple[dict[str, Any], ...], tools: tuple[dict[str, Any], ..
     return hashlib.sha256(canonical(content)).hexdigest()
 
 
+def well_formed(value: Any) -> Any:
+    """A copy of a JSON value without lone surrogates: no UTF-8 can hold them, and Pi drops them too before it sends."""
+    match value:
+        case str():
+            return value if value.isascii() else _LONE.sub("", value)
+        case list() | tuple():
+            return [well_formed(item) for item in value]
+        case dict():
+            return {well_formed(key): well_formed(item) for key, item in value.items()}
+        case _:
+            return value
+
+
 def encode(row: Row) -> bytes:
     """One line of the pool, without its LF: UTF-8, ASCII-escaped, so that no separator but LF can split it."""
-    return json.dumps(msgspec.to_builtins(row), ensure_ascii=True, separators=(",", ":")).encode("ascii")
+    plain = well_formed(msgspec.to_builtins(row))
+    return json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
 
 
 def decode(line: bytes) -> Row:
@@ -90,4 +146,5 @@ def decode(line: bytes) -> Row:
     return _DECODER.decode(line)
 
 
+_LONE = re.compile("[\ud800-\udfff]")
 _DECODER = msgspec.json.Decoder(Row)

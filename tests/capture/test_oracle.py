@@ -10,8 +10,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from machine import bootstrap
-from machine.capture.projection import project
+from machine.capture.projection import project, system_state
 from machine.capture.session import Session
+from machine.capture.trajectory import _build, _Trajectory
+from machine.trace import well_formed
 
 PI = bootstrap.PACKAGE / "node_modules" / "@earendil-works" / "pi-coding-agent"
 COMPARED = (
@@ -36,8 +38,8 @@ def oracle():
     command = [str(node), str(Path(__file__).with_name("oracle.mjs")), str(PI)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
 
-        def ask(entries, leaf):
-            child.stdin.write(json.dumps({"entries": entries, "leaf": leaf}).encode() + b"\n")
+        def ask(entries, leaf, *, wire=False):
+            child.stdin.write(json.dumps({"entries": entries, "leaf": leaf, "wire": wire}).encode() + b"\n")
             child.stdin.flush()
             return json.loads(child.stdout.readline())
 
@@ -133,3 +135,62 @@ def test_projection_is_pis_own(oracle, steps):
     leaf = entries[-1]["id"]
     ours = [seen.message for seen in project(Session("s", "/", None, entries).path(leaf))]
     assert plain(ours) == plain(oracle(entries, leaf))
+
+
+# What a model server receives: turns as Pi leaves them, results in call order, call ids used again in every turn.
+texts = st.text(st.characters(exclude_characters="\x00"), max_size=6) | st.sampled_from(
+    ["", " \n", "\ud83d", "a\u2028"]
+)
+said = st.lists(st.builds(lambda t: {"type": "text", "text": t}, texts) | thinking, max_size=3)
+numbers = st.floats(allow_nan=False, allow_infinity=False) | st.sampled_from([1e-5, 1e-7, 1e21, -0.0, 1.5e-7])
+arguments = st.dictionaries(
+    texts.filter(lambda t: not t.isdecimal()), texts | st.integers(-9, 9) | st.none() | numbers, max_size=2
+)
+spoken = st.builds(
+    lambda c: {"role": "user", "content": c},
+    texts | st.lists(st.builds(lambda t: {"type": "text", "text": t}, texts), max_size=3),
+)
+
+
+def reply(parts, calls, results, stop):
+    """An assistant message with calls, and as many of their results as there are."""
+    called = [{"type": "toolCall", "id": f"c{i}", "name": "read", "arguments": a} for i, a in enumerate(calls)]
+    message = {"role": "assistant", "content": [*parts, *called], "api": "a", "provider": "p", "model": "m"}
+    answers = [
+        {"role": "toolResult", "toolCallId": f"c{i}", "toolName": "read", "content": content, "isError": False}
+        for i, content in zip(range(len(calls)), results, strict=False)
+    ]
+    return [message | {"stopReason": stop}, *(answers if stop in ("toolUse", "length") else [])]
+
+
+text_parts = st.lists(st.builds(lambda t: {"type": "text", "text": t}, texts), max_size=2)
+replies = st.builds(
+    reply, said, st.lists(arguments, max_size=2), st.lists(text_parts, max_size=2),
+    st.sampled_from(["stop", "toolUse", "toolUse", "error", "aborted", "length"]),
+)  # fmt: skip
+
+
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
+@given(st.lists(spoken.map(lambda m: [m]) | replies | system.map(lambda m: [m]), min_size=1, max_size=8))
+def test_a_rows_messages_are_what_pi_sends(oracle, runs):
+    entries = session([({"type": "message", "message": m}, 1) for run in runs for m in run])
+    ours = messages_of(Session("s", "/", None, entries).path())
+    assert ours == [sent(m) for m in oracle(entries, entries[-1]["id"], wire=True)]
+
+
+def sent(message):
+    content = message["content"] or ""
+    text = content if isinstance(content, str) else "\n".join(part["text"] for part in content)
+    calls = [(c["id"], c["function"]["name"], c["function"]["arguments"]) for c in message.get("tool_calls") or []]
+    return message["role"], text, calls, message.get("tool_call_id")
+
+
+def messages_of(path):
+    seen = project(path)
+    built = _Trajectory()
+    if prompt := system_state(item.message for item in seen)[0]:
+        built.add({"role": "system", "content": prompt}, None)
+    _build(built, seen, set())
+    return [sent(message) for message in well_formed(built.messages)]

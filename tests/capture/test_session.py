@@ -58,3 +58,29 @@ def test_cycles_duplicates_and_unknown_leaves_are_named(tmp_path):
     with pytest.raises(SessionFault, match="line 4 repeats"):
         read(s.save(tmp_path / "double.jsonl"))
     assert one
+
+
+@pytest.mark.parametrize(
+    "line", [b"\xff\xfe", b"[1]", b'{"id":"x","type":"label","parentId":[]}', b"NaN", b"[" * 99999]
+)
+def test_a_line_that_is_no_entry_is_damaged(tmp_path, line):
+    s = Script()
+    file = s.save(tmp_path / "s.jsonl")
+    file.write_bytes(file.read_bytes() + line + b"\n" + b'{"id":"y","type":"x","n":NaN}\n')
+    assert read(file).damaged == [3, 4]
+
+
+def test_a_malformed_entry_of_the_path_is_named_without_what_it_holds(tmp_path):
+    s = Script()
+    bad = s.message(role="user", content=[{"type": "text", "text": {"key": "hunter2"}}])
+    leaf = s.user("Hi")
+    with pytest.raises(SessionFault, match=f"entry {bad} is malformed.*content") as fault:
+        read(s.save(tmp_path / "s.jsonl")).path(leaf)
+    assert "hunter2" not in fault.value.message
+    assert read(tmp_path / "s.jsonl").path(s.entries[0]["id"])
+
+
+@pytest.mark.parametrize("cwd", [5, "here", "/a\0b", "/a\ud800"])
+def test_a_header_whose_folder_cannot_be_is_refused(tmp_path, cwd):
+    with pytest.raises(SessionFault, match="cwd"):
+        read(Script(cwd=cwd).save(tmp_path / "s.jsonl"))

@@ -1,3 +1,4 @@
+import copy
 import json
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from machine.capture.session import read
 from machine.capture.trajectory import NO_RESULT, Recorder, row_of
 from machine.errors import Refused
+from machine.trace import check, decode, encode
 from sessions import TOOL, Script
 
 
@@ -305,3 +307,120 @@ def test_the_same_turn_has_the_same_digest_and_another_answer_another(make):
     one, two, three = make(s), make(s), make(s, answer="Yo.")
     assert one.digest == two.digest != three.digest
     assert one.id != two.id
+
+
+def test_providers_that_use_a_call_id_again_get_each_result_where_it_belongs(make):
+    s = Script(tools=[TOOL])
+    for text in ("one", "two"):
+        s.user(text)
+        s.assistant("", [("call_0", {}), ("call_0", {})])
+        s.result("call_0", f"{text} a")
+        s.result("call_0", f"{text} b")
+        s.assistant("Done.")
+    tools = [m["content"] for m in make(s).messages if m["role"] == "tool"]
+    assert tools == ["one a", "one b", "two a", "two b"]
+
+
+def test_an_empty_answer_is_refused_even_after_calls_and_as_stands_in_for_it(make):
+    s = Script(tools=[TOOL])
+    s.user("One")
+    s.assistant("1")
+    s.user("What is in a.py?")
+    s.assistant("Looking.", [("c1", {})])
+    s.result("c1", "x")
+    empty = s.assistant("")
+    with pytest.raises(Refused, match=f"it is empty \\(entry {empty}\\)"):
+        make(s)
+    row = make(s, answer="x is in it.")
+    assert [m["content"] for m in row.messages if m["role"] == "assistant"] == ["1", "Looking.", "x is in it."]
+    assert (row.target, [(e.kind, e.message) for e in row.edits]) == ((4, 6), [("answer_replaced", 6)])
+
+
+def test_as_stands_in_for_an_empty_answer_of_the_first_turn(make):
+    s = Script()
+    s.user("Hi")
+    s.assistant("")
+    assert make(s, answer="Hello.").messages[2]["content"] == "Hello."
+
+
+def test_empty_text_is_sent_as_pi_sends_it(make):
+    s = Script(tools=[TOOL])
+    s.message(role="user", content=[{"type": "text", "text": ""}, {"type": "text", "text": "Touch a.py"}])
+    s.assistant("", [("c1", {"path": "ä", "n": 1})])
+    s.result("c1", " \n")
+    s.assistant("Done.")
+    row = make(s)
+    assert row.messages[1]["content"] == "Touch a.py"
+    assert row.messages[2]["tool_calls"][0]["function"]["arguments"] == '{"path":"ä","n":1}'
+    assert row.messages[3]["content"] == "(no tool output)"
+
+
+def test_lone_surrogates_are_dropped_from_text_and_spelt_in_arguments_as_pi_does(make):
+    s = Script(tools=[TOOL])
+    s.user("a\ud83d")
+    s.assistant("", [("c1", {"x": "\ud83d"})])
+    s.result("c1", "b\udc00")
+    s.assistant("c")
+    row = make(s, note="n\udcff")
+    assert [row.messages[i]["content"] for i in (1, 3)] == ["a", "b"]
+    assert row.messages[2]["tool_calls"][0]["function"]["arguments"] == '{"x":"\\ud83d"}'
+    assert decode(encode(row)) == row
+    assert row.note == "n"
+
+
+def test_an_aborted_attempt_may_hold_half_a_call(make):
+    s = Script()
+    s.user("Hi")
+    s.message(role="assistant", content=[{"type": "toolCall"}], stopReason="error")
+    s.assistant("Hello.")
+    assert roles(make(s)) == ["system", "user", "assistant"]
+
+
+def test_a_recorded_empty_prompt_is_not_replaced_by_the_live_one(make):
+    s = Script(prompt="", tools=[TOOL])
+    s.user("Hi")
+    s.assistant("Hello.")
+    row = make(s, recorder=Recorder(system_prompt="Live", tools=[]))
+    assert roles(row) == ["user", "assistant"]
+    assert row.tools == (TOOL,)
+
+
+def everything() -> Script:
+    """A session with an entry of every type that reaches a model."""
+    s = Script(tools=[TOOL])
+    kept = s.user("Old")
+    s.assistant("Older")
+    s.entry("compaction", summary="S", firstKeptEntryId=kept, tokensBefore=9, systemMessage=s.entries[0]["message"])
+    s.entry("branch_summary", summary="B", fromId=kept)
+    s.entry("custom_message", customType="x", content="C", display=True)
+    s.message(role="bashExecution", command="ls", output="a.py", exitCode=0)
+    s.entry("context_edit", targetId=kept, replacement={"content": "New"})
+    s.message(role="user", content=[{"type": "text", "text": "?"}, {"type": "image", "data": "Q", "mimeType": "i/p"}])
+    s.assistant("Look", [("c1", {"path": "a"})])
+    s.result("c1", "x")
+    s.assistant("Done.")
+    return s
+
+
+def places(value, path=()):
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, key)
+        if isinstance(item, dict | list):
+            yield from places(item, (*path, key))
+
+
+@pytest.mark.parametrize("wrong", [None, 7, "x", "\ud800", [], {}, [7], [None], {"type": "text"}, [{"type": "text"}]])
+def test_whatever_an_entry_holds_there_is_a_row_that_reads_back_or_a_refusal(tmp_path, wrong):
+    for *path, last in places(everything().entries):
+        s = everything()
+        held = s.entries = copy.deepcopy(s.entries)
+        for key in path:
+            held = held[key]
+        held[last] = copy.deepcopy(wrong)
+        if any(not isinstance(entry, dict) for entry in s.entries):
+            continue
+        try:
+            row = row_of(read(s.save(tmp_path / "s.jsonl")), tag="good", answer="A")
+        except Refused:
+            continue
+        check(decode(encode(row)))

@@ -1,11 +1,14 @@
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from machine.cli import ShellHost
 from machine.commands import COMMANDS, help_text, run
+from machine.host import LiveSession
 from machine.store.project import Project
 from sessions import Script
 
@@ -99,3 +102,88 @@ def test_core_commands_import_nothing_heavy(session):
         "print([m for m in ('torch', 'tinker', 'transformers', 'numpy', 'yaml') if m in sys.modules])"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "[]"
+
+
+def test_bytes_that_are_no_text_are_saved_without_them(session, monkeypatch):
+    project, file = session
+    done = machine("good", b"caf\xe9", "--session", str(file))
+    assert done.returncode == 0, done.stderr
+    [row] = Project.at(project).pool.rows()
+    assert row.note == "caf"
+
+
+def test_what_a_session_holds_neither_steers_the_terminal_nor_stops_the_report(tmp_path):
+    s = Script(cwd=str(tmp_path))
+    s.user("\x1b[2J :rocket: [bold]é\ud800")
+    s.assistant("ok")
+    file = str(s.save(tmp_path / "s.jsonl"))
+    env = os.environ | {"PYTHONIOENCODING": "ascii:strict"}
+    done = subprocess.run(
+        [sys.executable, "-m", "machine.cli", "good", "--session", file], capture_output=True, env=env
+    )
+    assert done.returncode == 0, done.stderr
+    assert b"\\x1b[2J :rocket: [bold]\\xe9" in done.stdout
+
+
+def test_a_reader_that_stops_reading_is_no_fault(session, tmp_path):
+    for words in (["tagged", "--json"], ["tagged"]):
+        reader, writer = os.pipe()
+        os.close(reader)
+        command = [sys.executable, "-m", "machine.cli", *words]
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, cwd=tmp_path)
+        os.close(writer)
+        assert done.stderr == ""
+
+
+def test_a_folder_that_is_gone_is_said(tmp_path):
+    gone = tmp_path / "gone"
+    code = "import os; os.mkdir('gone'); os.chdir('gone'); os.rmdir('../gone')\nfrom machine.cli import main; main()"
+    for word in ("tagged", "data"):
+        done = subprocess.run([sys.executable, "-c", code, word], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 1, gone
+        assert "Traceback" not in done.stderr
+        assert "Next: " in done.stderr
+
+
+@pytest.mark.parametrize("count", ["0", "9" * 30, "9" * 5000, "-1", "\u0663"])
+def test_a_number_of_rows_that_cannot_be_is_bad_usage(count):
+    assert run(["tagged", count], ShellHost()).exit_code == 2
+
+
+def test_out_to_what_is_no_file_is_refused_and_names_it(session, tmp_path):
+    _, file = session
+    (tmp_path / "link").symlink_to(tmp_path / "target")
+    for out in (tmp_path, tmp_path / "link", file / "x", tmp_path / "no where" / "x", Path("/dev/null")):
+        report = run(["good", "--session", str(file), "--out", str(out)], ShellHost())
+        assert report.exit_code == 1
+        assert report.next_step
+    assert not (tmp_path / "target").exists()
+
+
+def test_a_refusal_is_told_also_where_it_cannot_be_noted(tmp_path, home, monkeypatch):
+    (home / "file").write_bytes(b"")
+    monkeypatch.setenv("MACHINE_DATA_DIR", str(home / "file"))
+    s = Script(cwd=str(tmp_path))
+    s.user("Hi")
+    assert "no answer" in run(["good", "--session", str(s.save(tmp_path / "s.jsonl"))], ShellHost()).title
+
+
+def test_a_session_without_a_folder_belongs_to_the_shells_and_its_file_is_kept_whole(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    s = Script(cwd="")
+    s.user("Hi")
+    s.assistant("Hello.")
+    s.save(tmp_path / "s.jsonl")
+    assert run(["good", "--session", "s.jsonl"], ShellHost()).exit_code == 0
+    [row] = Project.at(tmp_path).pool.rows()
+    assert row.source.file == str(tmp_path / "s.jsonl")
+
+
+def test_going_back_to_before_the_first_message_leaves_no_turn_to_tag(session):
+    project, file = session
+
+    class Pi(ShellHost):
+        def session(self):
+            return LiveSession("pi", "1", "s", project, file, leaf=None, idle=True)
+
+    assert "no turn to tag" in run(["good"], Pi()).title

@@ -6,7 +6,12 @@ import pytest
 
 from machine.cli import ShellHost
 from machine.commands import run
+from machine.errors import Refused
 from machine.store.project import Project
+from machine.tinker.service import endpoint
+from machine.training.config import read_config
+from machine.training.run import Run, State
+from machine.training.script import Arguments, begin
 from students import questions, row, user
 
 
@@ -90,6 +95,10 @@ def test_the_daily_loop(service, pool, tmp_path):
     assert compared.data["cases"] == 5
     assert compared.data["verdict"] in ("better", "no difference shown")
     assert compared.data["answers"][0]["question"] == "What is 0 plus ten?"
+    assert machine("train", "eval", "compare", trained.data["run"][-4:]).data["path"] == trained.data["sampler"]
+    suite = pool.evals / "suite.jsonl"
+    suite.write_text(suite.read_text().replace("plus ten", "plus eleven", 1))
+    assert "edited" in machine("train", "eval", "compare").title
 
     used = machine("tinker", "use", "latest", "mine")
     assert used.data["model"] == trained.data["sampler"]
@@ -133,3 +142,50 @@ def test_a_wrong_entry_in_the_recipe_is_named(service, pool):
     recipe = pool.train / "tinker.yaml"
     recipe.write_text(recipe.read_text() + "lerning_rate: 1\n")
     assert "lerning_rate" in machine("train", "run", "--yes").title
+
+
+@pytest.fixture
+def remote(pool, service, tmp_path, monkeypatch):
+    """A page, a recipe and a suite, made here; after that the service is far away, and nobody may connect to it."""
+    machine("train", "sft")
+    asked = tmp_path / "asked.jsonl"
+    asked.write_text(json.dumps({"prompt": "Is it late?", "expected": "Yes"}) + "\n")
+    assert machine("train", "eval", "init", "--from", str(asked)).exit_code == 0
+    monkeypatch.setenv("TINKER_BASE_URL", "http://example.invalid")
+    monkeypatch.setattr("socket.create_connection", lambda *given: pytest.fail("it connected"))
+    return pool
+
+
+@pytest.mark.parametrize("words", [["run"], ["eval", "baseline"]])
+def test_the_user_is_told_where_the_bytes_would_go(remote, words):
+    report = machine("train", *words)
+    assert (report.exit_code, "go to example.invalid; nobody is here" in report.title) == (2, True)
+
+
+def test_a_secret_goes_nowhere(remote, monkeypatch):
+    monkeypatch.setenv("DOOR_PASSWORD", "open-sesame-99")
+    remote.pool.append(row(user("say open-sesame-99"), {"role": "assistant", "content": "no"}, number=60))
+    suite = remote.evals / "suite.jsonl"
+    suite.write_text(suite.read_text().replace("Is it late?", "open-sesame-99?"))
+    for words in (["run"], ["eval", "baseline"]):
+        report = machine("train", *words, "--yes")
+        assert (report.exit_code, "holds a secret" in report.title) == (2, True)
+        assert "sesame" not in report.title
+
+
+def test_the_page_by_itself_scans_too(remote, monkeypatch):
+    monkeypatch.setenv("DOOR_PASSWORD", "open-sesame-99")
+    remote.pool.append(row(user("say open-sesame-99"), {"role": "assistant", "content": "no"}, number=60))
+    with pytest.raises(Refused, match="holds a secret"):
+        begin(remote.folder, read_config(remote.train / "tinker.yaml"), [], endpoint(), Arguments(1, None, "r"))
+
+
+def test_a_damaged_run_hides_no_other(project):
+    for id in ("20260101-000000-aaaa", "20260102-000000-bbbb"):
+        run_of = Run(project.runs / id)
+        run_of.write_config({})
+        run_of.write_state(State("done", 1, 1, "2026-01-01T00:00:00+00:00", 1))
+    (run_of.folder / "state.json").write_text("{")
+    report = machine("train", "runs")
+    assert [each["id"] for each in report.data["runs"]] == ["20260101-000000-aaaa"]
+    assert "damaged" in report.notes[0]

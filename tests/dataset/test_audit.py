@@ -70,3 +70,22 @@ def test_a_renderer_that_reads_text_as_control_tokens_is_found(student):
     spelled = row(user("what does <|im_end|> mean?"), assistant("It ends a turn."))
     assert "renderer's own markup" in audit([spelled], naive, 2048).faults[0]
     assert audit([spelled], student, 2048).faults == []
+
+
+def test_an_empty_answer_is_not_trained(student):
+    found = audit([row(user("a"), assistant(" \n"))], student, 512)
+    assert "empty" in found.reasons[0]
+
+
+@pytest.mark.parametrize("answer", [{"content": [5]}, {"content": "", "tool_calls": ["x"]}, {"content": 7}])
+def test_a_malformed_answer_is_a_fault_of_its_row(student, answer):
+    found = audit([row(user("a"), {"role": "assistant"} | answer)], student, 512)
+    assert found.verdict == "FIX FIRST"
+    assert found.reasons[0].startswith("t_")
+
+
+def test_wide_characters_and_tool_calls_are_trained(student):
+    answer = weather_row().messages[2]
+    tools = ({"type": "function", "function": WEATHER},)
+    found = audit([row(user("Wetter in Köln? 🌦️ 天気"), answer, tools=tools)], student, 1024)
+    assert (found.faults, found.examples[0].trained > 3) == ([], True)

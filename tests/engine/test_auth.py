@@ -25,3 +25,10 @@ def test_a_missing_or_wrong_key_is_401_whatever_the_header(engine):
 
 def test_another_host_name_is_refused_with_the_right_key(engine):
     assert engine.request("GET", "/api/v1/healthz", Host="evil.example")[0] == 403
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"), [("http://evil.example", 403), ("null", 403), ("http://localhost:3000", 200)]
+)
+def test_a_web_page_of_elsewhere_is_refused_with_the_right_key(engine, origin, status):
+    assert engine.request("GET", "/api/v1/get_server_capabilities", Origin=origin)[0] == status

@@ -192,3 +192,12 @@ def test_safe_length_holds_back_what_may_become_something_else():
     assert safe_length("caf\ufffd", []) == 3
     assert first_stop("a b c", ["c", "b"]) == 2
     assert first_stop("a", ["x"]) is None
+
+
+@pytest.mark.parametrize(
+    "call", [{"id": 5, "function": {"name": "x", "arguments": "{}"}}, {"function": {"name": 5}}, {"function": 5}, 5]
+)
+def test_a_malformed_call_is_the_clients_fault(engine, call):
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [call]}]
+    status, body = engine.chat(messages=messages)
+    assert (status, "malformed" in body["error"]["message"]) == (400, True)

@@ -94,3 +94,21 @@ def test_lists_and_expires(store):
     Checkpoints(store.root)
     assert not (store.root / PATH.run / "sampler_weights" / "s").exists()
     assert store.read(PATH) == CheckpointFiles(FILES.config, FILES.weights)
+
+
+def test_what_is_damaged_is_named_and_hides_nothing_else(store):
+    store.save_run(PATH.run, {"rank": 8})
+    store.save(PATH, FILES, {})
+    other = CheckpointPath("other", "weights", "x")
+    store.save_run(other.run, {"rank": 8})
+    store.save(other, FILES, {})
+    (store.folder(other) / "adapter_model.safetensors").unlink()
+    with pytest.raises(NotFound, match="gone"):
+        store.version(other)
+    (store.folder(other) / "checkpoint.json").write_text('{"time": ')
+    (store.root / other.run / "run.json").write_text("[]")
+    again = Checkpoints(store.root)
+    assert (again.runs(), again.of_run(other.run)) == ([PATH.run], [])
+    for asked in (lambda: again.describe(other), lambda: again.run(other.run)):
+        with pytest.raises(NotFound, match="damaged"):
+            asked()

@@ -5,7 +5,7 @@ import time
 
 import pytest
 import torch
-from tinker._exceptions import NotFoundError
+from tinker._exceptions import APIStatusError, NotFoundError
 
 from tinker import AdamParams, Datum, ModelInput, RequestFailedError, RestClient, SamplingParams, ServiceClient
 
@@ -218,3 +218,19 @@ def test_requests_out_of_order_and_resent(engine):
     assert engine.request("POST", f"/api/v1/sessions/{session['session_id']}/finish")[0] == 204
     assert engine.request("POST", "/api/v1/session_heartbeat", {"session_id": session["session_id"]})[0] == 410
     assert engine.request("POST", "/api/v1/get_info", {"model_id": created["model_id"]})[0] == 404
+
+
+@pytest.mark.filterwarnings("ignore:DEPRECATED")
+def test_a_request_that_was_refused_does_not_hold_up_the_next(service, engine, trained):
+    _, datum = trained
+    client = service.create_lora_training_client(engine.model, rank=4).result()
+    refused = (
+        lambda: client.forward_backward([datum], "no_such_loss"),
+        lambda: client.optim_step(AdamParams(learning_rate=-1.0)),
+        lambda: client.save_state("no good name"),
+        lambda: client.load_state("tinker://nowhere"),
+    )
+    for ask_for in refused:
+        with pytest.raises(APIStatusError):
+            ask_for().result(timeout=20)
+    assert client.forward([datum], "cross_entropy").result(timeout=20)

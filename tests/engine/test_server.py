@@ -1,6 +1,10 @@
+import asyncio
+
+import httpx
 import pytest
 
 from machine.engine import wire
+from machine.engine.server import build_app
 
 
 def test_unknown_endpoints_are_named(engine):
@@ -30,6 +34,12 @@ def test_a_body_that_is_too_large_is_refused(engine):
             {"prompt": {"chunks": [{"type": "encoded_text", "tokens": [49152]}]}, "sampling_params": {}},
             "49152",
         ),
+        (
+            "asample",
+            {"prompt": {"chunks": [{"type": "encoded_text", "tokens": [2**70]}]}, "sampling_params": {}},
+            "tokens",
+        ),
+        ("create_session", b'{"user_metadata": {"a": ' + b"[" * 99999 + b"]" * 99999 + b"}}", "not valid"),
     ],
 )
 def test_bad_requests_name_the_field(engine, path, body, field):
@@ -44,3 +54,20 @@ def test_things_that_are_not_here(engine):
     assert engine.request("GET", "/api/v1/samplers/x")[0] == 404
     assert engine.request("GET", "/api/v1/training_runs/..%2f..")[0] == 404
     assert engine.request("DELETE", "/api/v1/training_runs/a/checkpoints/weights/b")[0] == 404
+
+
+def test_a_time_to_live_beyond_all_calendars_is_refused(engine):
+    path = "/api/v1/training_runs/a/checkpoints/weights/b/ttl"
+    assert engine.request("PUT", path, {"ttl_seconds": 10**18})[0] == 400
+
+
+def test_a_fault_of_the_engine_is_told_and_not_worth_a_retry():
+    async def ask(path):
+        transport = httpx.ASGITransport(build_app(object(), "tml-x"), raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, headers={"X-API-Key": "tml-x"}) as client:
+            return await client.get(f"http://localhost{path}")
+
+    answer = asyncio.run(ask("/api/v1/sessions"))
+    assert answer.status_code == 422
+    assert "AttributeError" in answer.json()["detail"]
+    assert asyncio.run(ask("/oai/api/v1/models")).status_code == 500

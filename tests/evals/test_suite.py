@@ -83,6 +83,8 @@ def test_two_cases_of_one_name_are_refused(tmp_path):
     path.write_bytes(suite_text(case * 2))
     with pytest.raises(Refused, match="two cases"):
         read_suite(path)
+    with pytest.raises(Refused, match="two cases"):
+        from_file(path, shared_frame(questions(1)), None)
 
 
 @pytest.mark.parametrize("text", ["judge", "regex", "regex:(", ""])

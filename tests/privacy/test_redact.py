@@ -33,3 +33,33 @@ def test_a_private_key_goes_whole():
 @pytest.mark.parametrize("text", ["def token(): return 1", "sha256:" + "ab" * 32, "password = input()", "AKIA"])
 def test_code_is_left_alone(text):
     assert redacted(text, {}) == (text, [])
+
+
+def test_a_secret_that_is_a_key_is_in_no_place_either():
+    clean, found = redacted({"properties": {GITHUB: {"default": AWS}}}, {})
+    assert GITHUB not in json.dumps(clean) + repr(found)
+    assert found[1].place == "properties.<secret:github-token:1>.default"
+
+
+@pytest.mark.parametrize("secret", ["/aGVsbG8gd29ybGQ=", "~tilde-secret", "pä\"ss'wörd", "/" + "x" * 5000])
+def test_secrets_of_the_environment_are_found_as_text_and_inside_json_text(secret):
+    for ascii_only in (True, False):
+        text = json.dumps({"a": secret}, ensure_ascii=ascii_only)
+        assert json.loads(redacted(text, {"PGPASSWORD": secret})[0]) == {"a": "<secret:env-pgpassword:1>"}
+    assert redacted(secret, {"PGPASSWORD": secret})[0] == "<secret:env-pgpassword:1>"
+
+
+def test_paths_and_names_of_people_are_no_secrets(tmp_path):
+    environ = {"SSH_AUTH_SOCK": str(tmp_path), "GIT_AUTHOR_NAME": "Ada Lovelace", "KEYBOARD_LAYOUT": "us-international"}
+    text = " ".join(environ.values())
+    assert redacted(text, environ) == (text, [])
+
+
+@pytest.mark.parametrize("line", ["\n", "\\n"])
+def test_a_private_key_that_was_cut_short_goes_as_far_as_it_is_there(line):
+    body = line.join(
+        ["-----BEGIN OPENSSH PRIVATE KEY-----", "b3Bl" * 16, "bnNz" * 16, "aC1r" * 5, "[output truncated]"]
+    )
+    assert redacted(body, {})[0] == f"<secret:private-key:1>{line}[output truncated]"
+    code = 'if "-----BEGIN PRIVATE KEY-----" in text:\n    return find(text)'
+    assert redacted(code, {}) == (code, [])

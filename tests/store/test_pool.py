@@ -1,4 +1,6 @@
+import contextlib
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
@@ -7,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from machine.errors import Refused, StoreError
+from machine.store import index
 from machine.store.pool import Pool, append_elsewhere
 from machine.store.project import Project
 from machine.trace import Row, Source, digest
@@ -136,7 +139,7 @@ def test_a_full_disk_leaves_the_pool_as_it_was(pool):
         f"path = pathlib.Path({str(pool.path)!r})\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 100}, {len(before) + 100}))\n"
         "import machine.store.pool as p\n"
-        "try: p._append(path, b'x' * 5000)\n"
+        "try: p._append(path, b'x' * 5000, None)\n"
         "except StoreError as e: print('refused:', e.message)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -187,3 +190,89 @@ def test_projects_are_told_apart_by_path_and_joined_by_work_tree(tmp_path):
     assert one.folder == inside.folder != other.folder
     assert one.folder.name.startswith("app-")
     assert not one.folder.exists()
+
+
+def test_a_whole_last_line_without_its_lf_is_kept_as_a_row(pool):
+    pool.append(row("one", entries=("a", "b")))
+    pool.path.write_bytes(pool.path.read_bytes().rstrip(b"\n"))
+    pool.append(row("two", entries=("c", "d")))
+    assert [r.messages[1]["content"] for r in pool.rows()] == ["one", "two"]
+    assert not pool.torn.exists()
+
+
+def test_nothing_of_the_users_own_file_is_moved(tmp_path):
+    for name in ("mine.jsonl", "mine.torn"):
+        (tmp_path / name).write_bytes(b"notes\nlast line")
+        append_elsewhere(tmp_path / name, row())
+        assert (tmp_path / name).read_bytes().startswith(b"notes\nlast line\n{")
+
+
+@pytest.mark.parametrize("line", [b'{"a":"\\ud800"}', b"\xff", b"[" * 99999, b"{}"])
+def test_no_line_of_a_pool_stops_it_from_being_read(pool, line):
+    pool.append(row("one", entries=("a", "b")))
+    with pool.path.open("ab") as file:
+        file.write(line + b"\n")
+    assert (len(pool.recent(9)), pool.broken(), pool.broken()) == (1, 1, 1)
+
+
+def test_an_index_that_is_held_or_cannot_be_made_is_done_without(pool, monkeypatch):
+    monkeypatch.setattr(index, "_BUSY_SECONDS", 0.05)
+    pool.append(row("one", entries=("a", "b")))
+    assert pool.counts() == {"good": 1}
+    path = pool.path.with_suffix(".index")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        assert pool.append(row("two", entries=("c", "d"))).duplicate is False
+        assert pool.counts() == {"good": 2}
+    assert path.exists()
+    path.unlink()
+    path.mkdir()
+    assert pool.counts() == {"good": 2}
+    assert pool.append(row("two", entries=("c", "d"))).duplicate is True
+
+
+def test_a_damaged_page_of_the_index_is_noticed_when_it_is_read(pool):
+    for i in range(40):
+        pool.append(row(f"A{i}", entries=(f"u{i}", f"a{i}")))
+    assert pool.counts() == {"good": 40}
+    path = pool.path.with_suffix(".index")
+    data = path.read_bytes()
+    path.write_bytes(data[:8192] + b"\xa5" * (len(data) - 8192))
+    assert (pool.counts(), len(pool.recent(99))) == ({"good": 40}, 40)
+
+
+def test_a_pool_that_was_edited_by_hand_is_read_anew(pool):
+    for i in range(40):
+        pool.append(row(f"A{i}", entries=(f"u{i}", f"a{i}")))
+    pool.counts()
+    lines = pool.path.read_bytes().splitlines(keepends=True)
+    lines[20] = lines[20].replace(b'"A20"', b'"an answer that is longer than it was"')
+    pool.path.write_bytes(b"".join(lines))
+    assert pool.recent(1)[0].messages[1]["content"] == "A39"
+    assert len(list(pool.rows())) == 40
+
+
+def test_a_pool_that_goes_away_while_it_is_read_is_a_store_error(pool):
+    pool.append(row())
+    rows = pool.rows()
+    places = pool._places()
+    pool.path.unlink()
+    with pytest.raises(StoreError, match="No such file"):
+        list(pool._read(places))
+    assert list(rows) == []
+
+
+def test_refusals_survive_a_torn_line(tmp_path):
+    project = Project.at(tmp_path)
+    project.refused("good", "one \ud800")
+    with (project.folder / "refusals.jsonl").open("ab") as file:
+        file.write(b'{"at":"x"}\n[]\n{"at":"x","com')
+    project.refused("good", "torn with it")
+    project.refused("good", "two")
+    assert [refusal.reason for refusal in project.refusals()] == ["one ", "two"]
+
+
+def test_a_folder_whose_name_is_no_utf8_has_a_store(tmp_path):
+    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
+    odd.mkdir()
+    assert Project.at(odd).make().is_dir()

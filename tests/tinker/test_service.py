@@ -1,10 +1,12 @@
 import contextlib
 import json
 import socket
+import threading
 
 import pytest
 
 from machine.errors import ServiceError, UsageError
+from machine.tinker import service as services
 from machine.tinker.service import Endpoint, connect, endpoint
 
 
@@ -71,8 +73,9 @@ def test_an_address_without_a_key(monkeypatch):
         endpoint()
 
 
-def test_an_address_that_is_none(monkeypatch):
-    monkeypatch.setenv("TINKER_BASE_URL", "localhost:1")
+@pytest.mark.parametrize("url", ["localhost:1", "http://", "http://a:99999", "http://[::1"])
+def test_an_address_that_is_none(monkeypatch, url):
+    monkeypatch.setenv("TINKER_BASE_URL", url)
     with pytest.raises(UsageError, match="TINKER_BASE_URL"):
         endpoint()
 
@@ -82,3 +85,31 @@ def test_connecting_to_nothing_fails_at_once():
         pass
     with pytest.raises(ServiceError, match="does not answer"), connect(Endpoint(url, "tml-x", "$TINKER_API_KEY")):
         pass
+
+
+@pytest.mark.parametrize("answer", [b"220 mail ready\r\n", b"HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n", b""])
+def test_a_port_that_something_else_answers_on(monkeypatch, answer):
+    monkeypatch.setattr(services, "PATIENCE", 1.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    client, _ = server.accept()
+                    client.recv(65536)
+                    client.sendall(answer)
+                    if answer:
+                        client.close()
+
+        threading.Thread(target=serve, daemon=True).start()
+        with pytest.raises(ServiceError) as fault, connect(Endpoint(url, "tml-x", "$TINKER_API_KEY")):
+            pass
+        assert fault.value.next_step == "machine engine start"
+
+
+@pytest.mark.parametrize("key", ["tml-wrong", "wrong"])
+def test_a_wrong_key_says_so(service, key):
+    with pytest.raises(ServiceError, match="key") as fault, connect(Endpoint(service.base_url, key, "$TINKER_API_KEY")):
+        pass
+    assert "TINKER_API_KEY" in fault.value.next_step

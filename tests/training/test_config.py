@@ -21,6 +21,7 @@ def test_what_is_written_is_what_is_read(tmp_path):
         ("batch_size: many", "batch_size"),
         ("schedule: cosine", "schedule"),
         ("learning_rate: -1", "learning_rate"),
+        ("learning_rate: .inf", "learning_rate"),
         ("a: [", "not YAML"),
         ("- a", "object"),
     ],

@@ -58,14 +58,28 @@ def test_an_interrupt_is_passed_on_and_waited_for(tmp_path):
     assert fault.exit_code == 1
 
 
-def test_a_page_whose_reader_is_gone_is_told_to_stop():
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_an_interrupt_before_the_page_is_ready_is_no_fault_of_the_page(tmp_path):
+    def seen(line):
+        if line == "ready":
+            threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
+
+    fault = launch(page(tmp_path, "import time; print('ready'); time.sleep(60)"), [], seen)
+    assert fault.message.startswith("stopped")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="terminals")
+@pytest.mark.parametrize("channel", [os.pipe, os.openpty])
+def test_a_page_whose_reader_is_gone_is_told_to_stop(channel):
     code = (
         "import signal, time\n"
         "from machine.training.script import say\n"
         "signal.signal(signal.SIGINT, lambda *_: (_ for _ in ()).throw(SystemExit(7)))\n"
         "while True: say('line'); time.sleep(0.01)\n"
     )
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-    child.stdout.readline()
-    child.stdout.close()
+    reading, writing = channel()
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=writing)
+    os.close(writing)
+    os.read(reading, 4)
+    os.close(reading)
     assert child.wait(timeout=20) == 7

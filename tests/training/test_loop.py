@@ -1,6 +1,7 @@
 """The loop against the engine itself: a run to its end, one that was left and resumed, one whose service died."""
 
 import dataclasses
+import errno
 import os
 import signal
 import threading
@@ -10,13 +11,14 @@ import pytest
 from machine.dataset.render import fingerprint, render
 from machine.dataset.targets import expand
 from machine.errors import TrainingError
+from machine.store import files
 from machine.tinker import probe
 from machine.tinker import service as services
 from machine.tinker.checkpoints import sampler
 from machine.tinker.service import connect, endpoint
 from machine.tinker.students import default_model, load_student, models
 from machine.training.config import Config
-from machine.training.loop import Loop
+from machine.training.loop import Loop, _stop_on_signal
 from machine.training.recipe import plan
 from machine.training.run import Run, State, new_id, now
 from relay import relay
@@ -96,3 +98,24 @@ def test_it_trains_outside_the_main_thread_too(begin):
     thread.start()
     thread.join(120)
     assert found == ["done"]
+
+
+def test_a_disk_that_fills_up_leaves_a_run_that_can_go_on(begin, monkeypatch):
+    def full(descriptor, data):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with connect(endpoint()) as here:
+        with monkeypatch.context() as disk:
+            loop = begin(here, progress=lambda line: "step 3/" in line and disk.setattr(files.os, "write", full))
+            with pytest.raises(TrainingError, match=r"No space left.*; the state after step 2 is saved") as told:
+                loop()
+        assert told.value.next_step.startswith("free space")
+        assert begin(here, Run(loop.run.folder))().status == "done"
+    assert [line["step"] for line in loop.run.metrics()] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_a_terminal_that_is_closed_stops_as_ctrl_c_does():
+    with _stop_on_signal() as stop:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert stop.wait(1)

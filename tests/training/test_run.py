@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from machine.errors import Refused
+from machine.errors import Refused, StoreError
 from machine.training.run import Checkpoint, Run, State, find_run, new_id, runs
 
 
@@ -43,9 +43,17 @@ def test_a_torn_line_is_not_read(tmp_path):
 
 
 def test_a_run_whose_process_is_gone_was_interrupted(tmp_path):
-    assert made(tmp_path, "a", status="running").state.status == "running"
-    dead = made(tmp_path, "b", status="running", pid=2**22 + 1)
-    assert dead.state.status == "interrupted"
+    run = made(tmp_path, "a", status="running")
+    assert run.state.status == "interrupted"
+    run.claim()
+    assert run.state.status == "running"
+
+
+def test_one_process_trains_a_run_at_a_time(tmp_path):
+    run = made(tmp_path, "b", status="running")
+    run.claim()
+    with pytest.raises(Refused, match="still running"):
+        Run(run.folder).claim()
 
 
 def test_finding_a_run(tmp_path):
@@ -57,3 +65,28 @@ def test_finding_a_run(tmp_path):
     assert find_run(tmp_path, "aaaa").id == first.id
     with pytest.raises(Refused, match="2 runs"):
         find_run(tmp_path, "2026")
+
+
+def test_a_torn_line_is_cut_off_by_the_next_one(tmp_path):
+    run = made(tmp_path, "r")
+    run.add_metrics({"step": 1, "loss": 3.0})
+    with (run.folder / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"step": 2, "lo')
+    run.add_metrics({"step": 2, "loss": 2.0})
+    assert [m["loss"] for m in run.metrics()] == [3.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("name", "read"),
+    [
+        ("state.json", lambda run: run.state),
+        ("config.json", lambda run: run.config),
+        ("metrics.jsonl", Run.metrics),
+        ("checkpoints.jsonl", Run.checkpoints),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, name, read):
+    run = made(tmp_path, "r")
+    (run.folder / name).write_text('{"step": 1, "lo\n')
+    with pytest.raises(StoreError, match=f"{name} is damaged"):
+        read(run)

@@ -50,7 +50,7 @@ def system_state(messages: Iterable[Message]) -> tuple[str, list[dict[str, Any]]
     for message in messages:
         if message["role"] != "system":
             continue
-        if content := text_of(message.get("content", "")):
+        if content := text_of(message.get("content")):
             contents.append(content)
         for name, section in (message.get("sections") or {}).items():
             sections.pop(name, None) if section is None else sections.update({name: section})
@@ -62,11 +62,14 @@ def system_state(messages: Iterable[Message]) -> tuple[str, list[dict[str, Any]]
     return "\n\n".join(part for part in parts if part), list(tools.values())
 
 
-def text_of(content: str | Sequence[dict[str, Any]]) -> str:
+def text_of(content: str | Sequence[dict[str, Any]] | None) -> str:
     """The text of a content, its text parts joined by line feeds."""
-    if isinstance(content, str):
-        return content
-    return "\n".join(part["text"] for part in content if part.get("type") == "text")
+    return "\n".join(part["text"] for part in parts_of(content) if part.get("type") == "text")
+
+
+def parts_of(content: str | Sequence[dict[str, Any]] | None) -> Sequence[dict[str, Any]]:
+    """A content as parts: text is one part, and nothing (old session files) is none."""
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
 
 
 def _after_compaction(path: Sequence[Entry]) -> list[Entry]:
@@ -89,7 +92,7 @@ def _messages(entry: Entry) -> list[Message]:
         case "message":
             return [entry["message"]]
         case "custom_message":
-            return [{"role": "custom", "content": entry["content"]}]
+            return [{"role": "custom", "content": entry.get("content")}]
         case "branch_summary" if entry.get("summary"):
             return [{"role": "branchSummary", "summary": entry["summary"]}]
         case "compaction":
@@ -104,9 +107,9 @@ def _edited(message: Message, edit: Entry | None) -> Message | None:
         return message
     if edit.get("replacement") is None:
         return None
-    content = edit["replacement"]["content"]
-    if isinstance(content, str) and message["role"] in ("assistant", "toolResult"):
-        content = [{"type": "text", "text": content}]
+    content = edit["replacement"].get("content")
+    if message["role"] in ("assistant", "toolResult"):
+        content = parts_of(content)
     editable = message["role"] in ("user", "assistant", "toolResult", "custom")
     return {**message, "content": content} if editable else message
 
@@ -116,8 +119,7 @@ def _for_model(message: Message) -> Message | None:
         case "bashExecution":
             return None if message.get("excludeFromContext") else _user(_ran(message))
         case "custom":
-            content = message["content"]
-            return _user(content) if isinstance(content, str) else {"role": "user", "content": content}
+            return {"role": "user", "content": parts_of(message.get("content"))}
         case "branchSummary":
             return _user(_BRANCH.format(message["summary"]))
         case "compactionSummary":

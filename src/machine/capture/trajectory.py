@@ -5,20 +5,23 @@ Observed reasoning is never taken over. A tool result follows its call, in call 
 
 import datetime
 import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from machine.capture.projection import Seen, project, system_state, text_of
+from machine.capture.javascript import SPACE, stringify
+from machine.capture.projection import Seen, parts_of, project, system_state, text_of
 from machine.capture.session import Session
+from machine.capture.shapes import UNSENT
 from machine.capture.turn import last_turn
 from machine.errors import Refused
 from machine.privacy.redact import redacted
-from machine.trace import Edit, Row, Source, Tag, digest
+from machine.trace import Edit, Row, Source, Tag, digest, well_formed
 
 NO_RESULT = "No result provided"
 """What Pi sends for a call that never got a result."""
+NO_OUTPUT = "(no tool output)"
+"""What Pi sends for a result without text."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +42,8 @@ class _Trajectory:
     entries: list[str | None] = field(default_factory=list)
     models: list[str | None] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
-    unfit: set[int] = field(default_factory=set)
-    """Assistant messages that may be context but never a target."""
+    unfit: dict[int, str] = field(default_factory=dict)
+    """Assistant messages that may be context but never a target, and why."""
 
     def add(self, message: dict[str, Any], entry: str | None, model: str | None = None) -> int:
         self.messages.append(message)
@@ -72,13 +75,19 @@ def row_of(
     recorder = recorder or Recorder()
     path = session.path(leaf)
     turn = last_turn(path)
-    turn_entries = [entry["id"] for entry in path[turn.start : turn.end + 1]]
+    entries = [entry["id"] for entry in path[turn.start : turn.end + 1]]
     seen = project(path[: turn.end + 1])
-    built = _build(seen, inside=set(turn_entries), recorder=recorder)
+    prompt, schemas = _instructions(seen, recorder)
+    built = _Trajectory()
+    if prompt:
+        built.add({"role": "system", "content": prompt}, None)
     if answer is not None:
-        _replace_answer(built, answer)
-    target = _targets(built, set(turn_entries))
-    clean, notes = redacted({"messages": built.messages, "tools": _tools(seen, recorder), "note": note})
+        seen[-1] = _answered(seen[-1], answer)
+    _build(built, seen, set(entries))
+    target = _targets(built, entries)
+    if answer is not None:
+        built.edit("answer_replaced", "--as", target[-1])
+    clean, notes = redacted(well_formed({"messages": built.messages, "tools": schemas, "note": note}))
     edits = [*built.edits, *(Edit("redacted", f"{found.rule} at {found.place}") for found in notes)]
     messages, tools = tuple(clean["messages"]), tuple(clean["tools"])
     return Row(
@@ -94,7 +103,7 @@ def row_of(
             session=session.id,
             file=str(session.file) if session.file else None,
             leaf=path[-1]["id"],
-            entries=tuple(turn_entries),
+            entries=tuple(entries),
             cwd=session.cwd,
             models=tuple(built.models),
         ),
@@ -104,42 +113,76 @@ def row_of(
     )
 
 
-def _build(seen: Sequence[Seen], inside: set[str], recorder: Recorder) -> _Trajectory:
-    built = _Trajectory()
-    prompt = system_state(item.message for item in seen)[0] or recorder.system_prompt
-    if prompt:
-        built.add({"role": "system", "content": prompt}, None)
-    waiting: dict[str, str] = {}
-    results = {i.message["toolCallId"]: i for i in seen if i.message["role"] == "toolResult"}
-    used: set[str] = set()
-    for item in seen:
-        message = item.message
-        match message["role"]:
+def _instructions(seen: Sequence[Seen], recorder: Recorder) -> tuple[str, list[dict[str, Any]]]:
+    """The system prompt and the tool schemas: the session's, or the recorder's where the session records none."""
+    messages = [item.message for item in seen]
+    if any(message["role"] == "system" for message in messages):
+        return system_state(messages)
+    return recorder.system_prompt or "", list(recorder.tools)
+
+
+def _answered(last: Seen, answer: str) -> Seen:
+    """The last answer with the user's text in place of its own; its calls stay."""
+    kept = [part for part in parts_of(last.message.get("content")) if part["type"] != "text"]
+    calls = any(part["type"] == "toolCall" for part in kept)
+    stop = last.message.get("stopReason") if calls else "stop"
+    content = [{"type": "text", "text": answer}, *kept]
+    return Seen(last.entry, {**last.message, "content": content, "stopReason": stop})
+
+
+def _build(built: _Trajectory, seen: Sequence[Seen], inside: set[str]) -> None:
+    used: set[int] = set()
+    for at, item in enumerate(seen):
+        match item.message["role"]:
             case "user":
-                built.add({"role": "user", "content": _content(built, message["content"])}, item.entry)
+                _add_user(built, item)
             case "assistant":
-                waiting = _add_assistant(built, item, inside)
-                for call, name in waiting.items():
-                    _add_result(built, results.get(call), call, name, item, inside)
-                    used.add(call)
-            case "toolResult" if message["toolCallId"] not in used:
+                for call, name in _add_assistant(built, item, inside):
+                    result = _result(seen, at, call, used)
+                    _add_result(built, result, call, name, item, inside)
+            case "toolResult" if at not in used:
                 _drop_orphan(built, item, inside)
             case _:
                 pass
-    return built
 
 
-def _add_assistant(built: _Trajectory, item: Seen, inside: set[str]) -> dict[str, str]:
-    """Adds an assistant message and returns its calls, id to tool name, in call order."""
+def _result(seen: Sequence[Seen], caller: int, call: str, used: set[int]) -> Seen | None:
+    """The first unused result of a call before another message makes a call of that id: some providers reuse ids."""
+    for at in range(caller + 1, len(seen)):
+        message = seen[at].message
+        if message["role"] == "toolResult" and message["toolCallId"] == call and at not in used:
+            used.add(at)
+            return seen[at]
+        if message["role"] == "assistant" and call in [c["id"] for c in _calls(message)]:
+            break
+    return None
+
+
+def _calls(message: dict[str, Any]) -> list[dict[str, Any]]:
+    """The calls of an assistant message; none of one that Pi never sends again."""
+    if message.get("stopReason") in UNSENT:
+        return []
+    return [part for part in parts_of(message.get("content")) if part["type"] == "toolCall"]
+
+
+def _add_user(built: _Trajectory, item: Seen) -> None:
+    content = item.message.get("content")
+    parts = parts_of(content)
+    text = _text(built, [part for part in parts if part.get("text") != ""])
+    if text or isinstance(content, str):
+        built.add({"role": "user", "content": text}, item.entry)
+
+
+def _add_assistant(built: _Trajectory, item: Seen, inside: set[str]) -> list[tuple[str, str]]:
+    """Adds an assistant message and returns its calls, id and tool name, in call order."""
     message = item.message
-    if message.get("stopReason") in ("error", "aborted"):
-        return {}
-    parts = message.get("content") or []
-    parts = [{"type": "text", "text": parts}] if isinstance(parts, str) else parts
-    text = "".join(part["text"] for part in parts if part["type"] == "text" and part["text"].strip())
-    calls = [part for part in parts if part["type"] == "toolCall"]
+    if message.get("stopReason") in UNSENT:
+        return []
+    parts = parts_of(message.get("content"))
+    text = well_formed("".join(p["text"] for p in parts if p["type"] == "text" and p["text"].strip(SPACE)))
+    calls = _calls(message)
     if not text and not calls:
-        return {}
+        return []
     said: dict[str, Any] = {"role": "assistant", "content": text}
     if calls:
         said["tool_calls"] = [
@@ -149,11 +192,11 @@ def _add_assistant(built: _Trajectory, item: Seen, inside: set[str]) -> dict[str
     index = built.add(said, item.entry, f"{message.get('provider')}/{message.get('model')}")
     if any(part["type"] == "thinking" for part in parts):
         built.edit("thinking_dropped", "observed reasoning is never saved", index)
-    if message.get("stopReason") not in ("stop", "toolUse") or any(c.get("argumentsError") for c in calls):
-        built.unfit.add(index)
+    if why := _why_unfit(message, calls):
+        built.unfit[index] = why
         if item.entry in inside:
-            built.edit("not_a_target", _why_unfit(message), index)
-    return {call["id"]: call["name"] for call in calls}
+            built.edit("not_a_target", why, index)
+    return [(call["id"], call["name"]) for call in calls]
 
 
 def _add_result(built: _Trajectory, result: Seen | None, call: str, name: str, caller: Seen, inside: set[str]) -> None:
@@ -166,72 +209,59 @@ def _add_result(built: _Trajectory, result: Seen | None, call: str, name: str, c
         index = built.add({"role": "tool", "content": NO_RESULT, "tool_call_id": call, "name": name}, None)
         built.edit("result_synthesised", f"call {call} never got a result; Pi sends this text", index)
         return
-    content = _content(built, result.message["content"])
+    text = _text(built, parts_of(result.message.get("content")))
+    content = text if text.strip(SPACE) else NO_OUTPUT
     built.add({"role": "tool", "content": content, "tool_call_id": call, "name": name}, result.entry)
 
 
 def _drop_orphan(built: _Trajectory, item: Seen, inside: set[str]) -> None:
     call = item.message["toolCallId"]
+    what = f"tool result {item.entry} answers call {call}, which is not in the context or has its answer"
     if item.entry in inside:
-        raise Refused(f"tool result {item.entry} of the turn answers call {call}, which is not in the context")
-    built.edit("orphan_dropped", f"tool result {item.entry} answers call {call}, which is not in the context")
+        raise Refused(f"the turn cannot be rebuilt: {what}", next_step="tag another turn")
+    built.edit("orphan_dropped", what)
 
 
-def _content(built: _Trajectory, content: str | Sequence[dict[str, Any]]) -> str:
-    """Text of a message; an image becomes a visible placeholder, said in `edits`."""
-    if isinstance(content, str):
-        return content
+def _text(built: _Trajectory, parts: Sequence[dict[str, Any]]) -> str:
+    """Text of the message that comes next; an image becomes a visible placeholder, said in `edits`."""
     texts = []
-    for part in content:
-        if part.get("type") == "image":
-            data = str(part.get("data", "")).encode()
-            texts.append(f"[image {part.get('mimeType', '')} sha256:{hashlib.sha256(data).hexdigest()[:16]}]")
+    for part in parts:
+        if part["type"] == "image":
+            data = part["data"].encode("utf-8", "replace")
+            texts.append(f"[image {part['mimeType']} sha256:{hashlib.sha256(data).hexdigest()[:16]}]")
             built.edit("image_replaced", "a text-only row shows that an image was there", len(built.messages))
-        elif part.get("type") == "text":
+        else:
             texts.append(part["text"])
     return "\n".join(texts)
 
 
 def _arguments(call: dict[str, Any]) -> str:
+    """A call's arguments as Pi sends them; text that did not parse stays as it is."""
     arguments = call.get("arguments")
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return arguments if isinstance(arguments, str) else stringify(arguments)
 
 
-def _why_unfit(message: dict[str, Any]) -> str:
-    if message.get("stopReason") == "length":
+def _why_unfit(message: dict[str, Any], calls: Sequence[dict[str, Any]]) -> str:
+    """Why an assistant message may not be learnt from; empty if it may."""
+    reason = message.get("stopReason")
+    if reason == "length":
         return "cut off by the length limit"
-    if message.get("stopReason") not in ("stop", "toolUse"):
-        return f"stopped with {message.get('stopReason')!r}"
-    return "a call's arguments did not parse"
+    if reason not in ("stop", "toolUse"):
+        return f"stopped with {reason!r}"
+    return "a call's arguments did not parse" if any(c.get("argumentsError") for c in calls) else ""
 
 
-def _replace_answer(built: _Trajectory, answer: str) -> None:
-    index = max(i for i, message in enumerate(built.messages) if message["role"] == "assistant")
-    built.messages[index] = {**built.messages[index], "content": answer}
-    built.edit("answer_replaced", "--as", index)
-    if not built.messages[index].get("tool_calls"):
-        built.unfit.discard(index)
-
-
-def _targets(built: _Trajectory, inside: set[str]) -> tuple[int, ...]:
-    of_turn = [i for i, m in enumerate(built.messages) if m["role"] == "assistant" and built.entries[i] in inside]
-    target = tuple(i for i in of_turn if i not in built.unfit)
-    if not of_turn or of_turn[-1] not in target:
-        entry = built.entries[of_turn[-1]] if of_turn else None
-        why = next(
-            (e.detail for e in built.edits if of_turn and e.message == of_turn[-1] and e.kind == "not_a_target"), ""
-        )
+def _targets(built: _Trajectory, entries: Sequence[str]) -> tuple[int, ...]:
+    """The turn's assistant messages that can be learnt from; the last of `entries`, its answer, must be one of them."""
+    of_turn = [i for i, m in enumerate(built.messages) if m["role"] == "assistant" and built.entries[i] in entries]
+    last = next((i for i in of_turn if built.entries[i] == entries[-1]), None)
+    why = "it is empty" if last is None else built.unfit.get(last)
+    if why:
         raise Refused(
-            f"the last answer cannot be learnt from{f': {why} (entry {entry})' if entry else ': it is empty'}",
+            f"the last answer cannot be learnt from: {why} (entry {entries[-1]})",
             next_step='say what it should have been: /good --as "..."',
         )
-    return target
-
-
-def _tools(seen: Sequence[Seen], recorder: Recorder) -> list[dict[str, Any]]:
-    messages = [item.message for item in seen]
-    recorded = any(m["role"] == "system" for m in messages)
-    return system_state(messages)[1] if recorded else list(recorder.tools)
+    return tuple(i for i in of_turn if i not in built.unfit)
 
 
 def _new_id() -> str:
@@ -242,8 +272,9 @@ def _new_id() -> str:
 
 def preview(row: Row, width: int = 60) -> tuple[str, str]:
     """The turn's question and answer, each on one line of at most `width` characters."""
-    question = next((text_of(m["content"]) for m in row.messages[: row.target[0]][::-1] if m["role"] == "user"), "")
-    answer = text_of(row.messages[row.target[-1]]["content"])
+    first, last = (row.target[0], row.target[-1]) if row.target else (len(row.messages), None)
+    question = next((text_of(m["content"]) for m in row.messages[:first][::-1] if m["role"] == "user"), "")
+    answer = "" if last is None else text_of(row.messages[last]["content"])
     return _one_line(question, width), _one_line(answer, width)
 
 

@@ -57,7 +57,10 @@ def last_turn(path: Sequence[Entry]) -> Turn:
         if _role(path[index]) == "user" and (before is None or _role(path[before]) != "toolResult") and index < end
     ]
     if not starts:
-        raise Refused(f"no user message begins the turn that ends at entry {last['id']}")
+        raise Refused(
+            f"no user message begins the turn that ends at entry {last['id']}",
+            next_step="ask something, then tag the answer",
+        )
     start = starts[-1]
     for entry in path[start:end]:
         if entry["type"] == "compaction":

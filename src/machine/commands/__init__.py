@@ -62,6 +62,9 @@ def run(argv: Sequence[str], host: Host) -> Report:
         return Report(title=error.format_message(), exit_code=2)
     except click.ClickException as error:
         return _fault(words, error.format_message(), _usage(error), 2)
+    except OSError as error:  # a folder that is gone, a file that may not be read: the system's faults, not Machine's
+        place = f"{error.filename}: " if error.filename else ""
+        return _fault(words, f"{place}{error.strerror or error}", "machine doctor", 1)
     except (click.Abort, KeyboardInterrupt):
         return _fault(words, "stopped", "run it again when you are ready", 1)
     if isinstance(report, Report):

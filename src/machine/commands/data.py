@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import click
+import msgspec
 
 from machine.host import Host
 from machine.report import Report, Table
@@ -31,10 +32,10 @@ def data(host: Host) -> Report:
     notes = []
     if broken := project.pool.broken():
         notes.append(f"{broken} line(s) of the pool are not rows and are left out")
-    if torn := project.pool.path.with_suffix(".torn"):
-        notes += [f"a torn line was set aside in {torn}"] if torn.exists() else []
+    if (torn := project.pool.torn).exists():
+        notes.append(f"a torn line was set aside in {torn}")
     notes += [f"{file}: from an earlier tool, neither read nor migrated" for file in project.old_files()]
-    latest = [(item["at"], item["command"], item["reason"]) for item in refusals[-SHOWN:][::-1]]
+    latest = [(item.at, item.command, item.reason) for item in refusals[-SHOWN:][::-1]]
     tables = [Table(f"refused, newest of {len(refusals)}", ("when", "command", "why"), latest)] if refusals else []
     facts = {"project": str(project.root), "store": str(project.folder), "counts": counts, "bytes": size}
     return Report(
@@ -42,7 +43,7 @@ def data(host: Host) -> Report:
         rows=rows,
         tables=tables,
         notes=notes,
-        data=facts | {"refused": refusals, "broken": broken},
+        data=facts | {"refused": msgspec.to_builtins(refusals), "broken": broken},
         next_step="machine train validate" if counts.get("good") else "/good after an answer that you liked",
     )
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from machine.training.config import Config
 
 SUITE = "suite.jsonl"
+_ASK_AGAIN = "machine train eval baseline --yes, then machine train eval checkpoint --yes"
 _SHOWN = 5
 
 
@@ -98,7 +99,6 @@ def baseline(host: Host, max_tokens: int | None, yes: bool) -> Report:
 @click.pass_obj
 def checkpoint(host: Host, ref: str, max_tokens: int | None, yes: bool) -> Report:
     """Ask a checkpoint every case. REF: latest, a run id, or a tinker:// sampler path."""
-    from machine.evals.record import CHECKPOINT
     from machine.evals.sample import Parameters
     from machine.tinker.checkpoints import SCHEME
     from machine.training.run import find_run
@@ -107,7 +107,7 @@ def checkpoint(host: Host, ref: str, max_tokens: int | None, yes: bool) -> Repor
     config = _config(project)
     how = Parameters(max_tokens=max_tokens) if max_tokens else _as_baseline(project)
     if ref.startswith(SCHEME):
-        name = CHECKPOINT + ref.removeprefix(SCHEME).replace("/", "_").replace(":", "_")
+        name = _record_of(project, ref)
         asked = _ask(host, project, config.model, config.renderer, ref, name, how, yes, f"checkpoint {ref}")
     else:
         run = find_run(project.runs, ref)
@@ -115,7 +115,7 @@ def checkpoint(host: Host, ref: str, max_tokens: int | None, yes: bool) -> Repor
         if saved is None or saved.sampler is None:
             raise Refused(f"run {run.id} has no checkpoint that can be asked", next_step="machine train runs")
         asked = _ask(
-            host, project, recipe["model"], recipe["renderer"], saved.sampler, CHECKPOINT + run.id, how, yes,
+            host, project, recipe["model"], recipe["renderer"], saved.sampler, _record_of(project, ref), how, yes,
             f"checkpoint {run.id}", run=run.id, trained=saved.probe,
         )  # fmt: skip
     return _answered(project, asked, "machine train eval compare")
@@ -128,12 +128,15 @@ def compare(host: Host, ref: str | None) -> Report:
     """Compare a checkpoint (default: the one evaluated last) with the baseline, case by case."""
     from machine.evals.compare import compare as paired
     from machine.evals.proof import same_base
-    from machine.evals.record import BASELINE, CHECKPOINT, latest_checkpoint, read_record
-    from machine.evals.suite import read_suite
+    from machine.evals.record import BASELINE, latest_checkpoint, read_record
+    from machine.evals.suite import read_suite, suite_hash
 
     project = Project.at(host.cwd)
     before = read_record(project.evals, BASELINE)
-    after = read_record(project.evals, CHECKPOINT + ref if ref else latest_checkpoint(project.evals))
+    after = read_record(project.evals, _record_of(project, ref) if ref else latest_checkpoint(project.evals))
+    cases = read_suite(project.evals / SUITE)
+    if suite_hash(cases) != before.suite:
+        raise Refused("the suite was edited since the baseline was asked", next_step=_ASK_AGAIN)
     for what, one, other in (
         ("cases", before.suite, after.suite),
         ("sampling parameters", before.parameters, after.parameters),
@@ -142,12 +145,12 @@ def compare(host: Host, ref: str | None) -> Report:
         if one != other:
             raise Refused(
                 f"baseline and checkpoint were asked with different {what}",
-                next_step="machine train eval baseline --yes, then machine train eval checkpoint --yes",
+                next_step=_ASK_AGAIN,
             )
     if after.base:
         same_base(before.proof, after.base, after.proof)
     found = paired(before.passed, after.passed)
-    return _compared(found, before, after, read_suite(project.evals / SUITE))
+    return _compared(found, before, after, cases)
 
 
 def _ask(
@@ -157,6 +160,7 @@ def _ask(
     """Asks every case of the weights at `path`, proves who answered, and keeps the record."""
     import msgspec
 
+    from machine.dataset.scan import refuse_secrets
     from machine.dataset.targets import expand
     from machine.evals.proof import prove
     from machine.evals.record import Record, write_record
@@ -171,6 +175,8 @@ def _ask(
     cases = read_suite(project.evals / SUITE)
     refuse_trained(cases, expand(_sides(project, _config(project)).train))
     where = endpoint()
+    if not where.local:
+        refuse_secrets(cases, f"take it out of {project.evals / SUITE}")
     summary = (
         f"{len(cases)} cases, answers of at most {how.max_tokens} tokens, are asked of {path or model}; "
         f"they go to {where.destination}"
@@ -259,6 +265,17 @@ def _compared(found: "Comparison", before: "Record", after: "Record", cases: "Se
             ],
         },
     )
+
+
+def _record_of(project: Project, ref: str) -> str:
+    """The name of the record of a checkpoint: a run's (by id, part of it, or latest), or a tinker:// path's."""
+    from machine.evals.record import CHECKPOINT
+    from machine.tinker.checkpoints import SCHEME
+    from machine.training.run import find_run
+
+    if ref.startswith(SCHEME):
+        return CHECKPOINT + ref.removeprefix(SCHEME).replace("/", "_").replace(":", "_")
+    return CHECKPOINT + find_run(project.runs, ref).id
 
 
 def _config(project: Project) -> "Config":

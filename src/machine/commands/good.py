@@ -1,12 +1,14 @@
 """`/good`: the last turn, exactly as the model saw it, becomes a row of the pool."""
 
+import contextlib
 from pathlib import Path
 
 import click
+from msgspec import structs
 
 from machine.capture.session import Session, read
 from machine.capture.trajectory import Recorder, preview, row_of
-from machine.errors import MachineError, Refused
+from machine.errors import MachineError, Refused, StoreError, UsageError
 from machine.host import Host, LiveSession
 from machine.report import Report
 from machine.store.pool import append_elsewhere
@@ -38,21 +40,24 @@ def good(
         raise Refused("a shell has no session", next_step="machine good --session FILE, or /good inside Pi")
     if answer is not None and not answer.strip():
         raise Refused("--as is empty", next_step='/good --as "the answer that it should have given"')
+    if leaf is not None and file is None:
+        raise UsageError("--leaf goes with --session", next_step="machine good --session FILE --leaf ID")
     session, recorder, leaf = _source(live, file, leaf)
     project = Project.at(Path(session.cwd) if session.cwd else host.cwd)
     try:
         row = row_of(session, tag="good", leaf=leaf, note=note, answer=answer, recorder=recorder)
     except MachineError as error:
-        project.refused("good", error.message)
+        with contextlib.suppress(StoreError):  # what was refused matters more than that it could not be noted
+            project.refused("good", error.message)
         raise
     if out is not None:
-        append_elsewhere(out, row)
+        append_elsewhere(out.expanduser(), row)
         return _saved(row, f"Saved to {out}", session)
     project.make()
     kept = project.pool.append(row)
-    counts = project.pool.counts()
-    title = "Already tagged: nothing added" if kept.duplicate else f"Saved as good, {counts['good']} in the pool"
-    return _saved(row, title, session, kept.id)
+    total = project.pool.counts().get("good", 0)
+    title = "Already tagged: nothing added" if kept.duplicate else f"Saved as good, {total} in the pool"
+    return _saved(structs.replace(row, id=kept.id), title, session)
 
 
 def _source(live: LiveSession | None, file: Path | None, leaf: str | None) -> tuple[Session, Recorder, str | None]:
@@ -62,15 +67,17 @@ def _source(live: LiveSession | None, file: Path | None, leaf: str | None) -> tu
     if not live.idle:
         raise Refused("the agent is still working", next_step="tag the turn when its answer is complete")
     recorder = Recorder(live.host, live.host_version, live.system_prompt, live.tools)
+    if live.leaf is None:  # the user went back to before the first message: whatever the file holds is not in use
+        return Session(live.session, str(live.cwd), live.file, ()), recorder, None
     if live.file is not None and live.file.exists():
         return read(live.file), recorder, live.leaf
     return Session(live.session, str(live.cwd), None, live.entries or ()), recorder, live.leaf
 
 
-def _saved(row: Row, title: str, session: Session, row_id: str | None = None) -> Report:
+def _saved(row: Row, title: str, session: Session) -> Report:
     question, answer = preview(row)
     rows = [
-        ("Row", row_id or row.id),
+        ("Row", row.id),
         ("Question", question),
         ("Answer", answer),
         ("Learns from", f"{len(row.target)} of {len(row.messages)} messages"),
@@ -78,10 +85,10 @@ def _saved(row: Row, title: str, session: Session, row_id: str | None = None) ->
     notes = []
     redactions = sum(edit.kind == "redacted" for edit in row.edits)
     if redactions:
-        notes.append(f"{redactions} secret(s) redacted; see machine tagged {row.id[:12]}")
+        notes.append(f"{redactions} secret(s) redacted; see its edits: machine tagged {row.id}")
     if session.damaged:
         notes.append(
             f"{len(session.damaged)} damaged line(s) of the session were left out, first at {session.damaged[0]}"
         )
-    data = {"id": row_id or row.id, "digest": row.digest, "target": list(row.target), "edits": len(row.edits)}
+    data = {"id": row.id, "digest": row.digest, "target": list(row.target), "edits": len(row.edits)}
     return Report(title=title, rows=rows, notes=notes, data=data)

@@ -21,7 +21,9 @@ def setup(host: Host, venv: Path | None) -> Report:
     venv = venv or machine_home() / "venv"
     command = [sys.executable, bootstrap.__file__, "--venv", str(venv)]
     lines: list[str] = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+    ) as child:
         assert child.stdout is not None
         for line in child.stdout:
             lines = [*lines[-19:], line.rstrip()]

@@ -1,6 +1,7 @@
 """`/tagged`: what the pool holds, newest first, or one row whole."""
 
 import json
+import re
 
 import click
 import msgspec
@@ -26,7 +27,7 @@ def tagged(host: Host, what: str | None, tag: str | None) -> Report:
     pool = Project.at(host.cwd).pool
     if what and what.startswith("t_"):
         return _whole(pool.get(what))
-    if what and not (what.isdecimal() and int(what) > 0):
+    if what and not re.fullmatch("[1-9][0-9]{0,8}", what):
         raise UsageError(f"{what!r} is neither a number nor a row's id", next_step="machine tagged, machine tagged 20")
     rows = pool.recent(int(what) if what else DEFAULT_COUNT, tag)
     counts = pool.counts()

@@ -8,7 +8,7 @@ import click
 
 from machine.commands.common import PAGE, RECIPE, consent, shown
 from machine.commands.evaluate import evaluate
-from machine.errors import Refused, ServiceError, UsageError
+from machine.errors import Refused, ServiceError, StoreError, UsageError
 from machine.host import Host
 from machine.report import Report, Table
 from machine.store.project import Project
@@ -122,6 +122,7 @@ def sft(host: Host, file: Path | None, model: str | None, force: bool) -> Report
 def run(host: Host, steps: int | None, yes: bool, resume: str | None) -> Report:
     """Say what will be trained and where the bytes go, ask, and train."""
     from machine.dataset.audit import audit
+    from machine.dataset.scan import refuse_secrets
     from machine.dataset.split import split
     from machine.tinker.service import endpoint
     from machine.tinker.students import load_student
@@ -129,7 +130,7 @@ def run(host: Host, steps: int | None, yes: bool, resume: str | None) -> Report:
     from machine.training.launch import launch
     from machine.training.recipe import plan
     from machine.training.run import find_run, new_id
-    from machine.training.script import load_rows
+    from machine.training.script import MEND_SECRET, load_rows
 
     if steps is not None and resume:
         raise UsageError("a resumed run keeps its steps: --steps and --resume exclude each other",
@@ -145,7 +146,7 @@ def run(host: Host, steps: int | None, yes: bool, resume: str | None) -> Report:
     if found.verdict == "FIX FIRST":
         raise Refused("not fit to train on: " + "; ".join(found.reasons[:3]), next_step="machine train validate")
     if not where.local:
-        _refuse_secrets(sides.train)
+        refuse_secrets(sides.train, MEND_SECRET)
     resumed = find_run(project.runs, resume) if resume else None
     planned = plan(config, found.targets, resumed.config["steps"] if resumed else steps)
     summary = (
@@ -176,11 +177,15 @@ def list_runs(host: Host) -> Report:
 
     project = Project.at(host.cwd)
     found = runs(project.runs)
-    lines, data = [], []
+    lines, data, notes = [], [], []
     for each in found:
-        state, metrics = each.state, each.metrics()
+        try:
+            state, metrics, sampler = each.state, each.metrics(), each.sampler()
+        except StoreError as error:
+            lines.append((each.id, "damaged", "", "", ""))
+            notes.append(error.message)
+            continue
         loss = f"{metrics[0]['loss']:.3f} to {metrics[-1]['loss']:.3f}" if metrics else ""
-        sampler = each.sampler()
         lines.append(
             (each.id, state.status, f"{state.step}/{state.steps}", loss, sampler.sampler or "" if sampler else "")
         )
@@ -190,6 +195,7 @@ def list_runs(host: Host) -> Report:
     return Report(
         f"{len(found)} training runs" if found else "No training run yet",
         tables=[Table("Newest first", ("run", "status", "steps", "loss", "checkpoint"), lines)] if found else [],
+        notes=notes,
         next_step="" if found else "machine train sft",
         data={"runs": data},
     )
@@ -253,18 +259,6 @@ def _plain(value: Any) -> Any:
     import msgspec
 
     return msgspec.to_builtins(value)
-
-
-def _refuse_secrets(rows: Any) -> None:
-    from machine.privacy.redact import redacted
-
-    for row in rows:
-        _, findings = redacted({"messages": list(row.messages), "tools": list(row.tools)})
-        if findings:
-            raise Refused(
-                f"row {row.id} holds a secret ({findings[0].rule} at {findings[0].place}); nothing was sent",
-                next_step="tag the turn again (it is redacted then), or leave the row out",
-            )
 
 
 def _after_validate(project: Project, verdict: str) -> str:

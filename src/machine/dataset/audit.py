@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from machine.dataset.render import Example, render
-from machine.dataset.targets import Target, expand
+from machine.dataset.targets import Target, expand, text_of
 from machine.errors import Refused
 from machine.renderers import to_conversation
 from machine.tinker.students import Student
@@ -77,13 +77,14 @@ def audit(rows: Sequence[Row], student: Student, max_length: int) -> Audit:
     found.faults += [f"{row.id}: no target" for row in rows if not row.target]
     found.notes += [f"{row.id}: rows of this tag are not good rows" for row in rows if row.tag != "good"]
     for target in targets:
-        found.faults += _bad_arguments(target)
         try:
             example = render(student, target)
         except Refused as error:
             found.faults.append(error.message)
             continue
         found.examples.append(example)
+        found.faults += _bad_arguments(target)
+        found.faults += _empty(target)
         found.faults += _length(example, max_length)
         found.faults += _control_tokens(student, target, example)
     found.faults += _contradictions(targets)
@@ -104,7 +105,7 @@ def _length(example: Example, max_length: int) -> Iterator[str]:
 
 
 def _bad_arguments(target: Target) -> Iterator[str]:
-    known = {tool.get("name") for tool in target.tools}
+    known = {tool.get("function", tool).get("name") for tool in target.tools}
     for call in target.answer.get("tool_calls") or ():
         function = call.get("function") or {}
         name, arguments = function.get("name"), function.get("arguments") or ""
@@ -117,6 +118,11 @@ def _bad_arguments(target: Target) -> Iterator[str]:
             yield f"{target.id}: the arguments of its call to {name} are not a JSON object"
         if target.tools and name not in known:
             yield f"{target.id}: it calls {name}, which is not among the tools that the model was given"
+
+
+def _empty(target: Target) -> Iterator[str]:
+    if not text_of(target.answer).strip() and not target.answer.get("tool_calls"):
+        yield f"{target.id}: its answer is empty; the student would learn to say nothing"
 
 
 def _contradictions(targets: Sequence[Target]) -> Iterator[str]:

@@ -53,7 +53,7 @@ def render(student: Student, target: Target) -> Example:
         prompt = student.renderer.build_generation_prompt(conversation[:-1]).to_ints()
     except MachineError as error:
         raise Refused(f"{target.id}: {error.message}", next_step=error.next_step) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused(f"{target.id}: {student.renderer_name} cannot render it ({error})", next_step=_OTHER) from error
     tokens = list(model_input.to_ints())
     total = float(mask.sum())

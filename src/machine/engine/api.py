@@ -4,6 +4,8 @@ What takes time answers with a request id at once; `retrieve_future` holds the l
 the client is a 4xx here, or `{error, category: "user"}` as the result: the SDK would repeat a 5xx for minutes.
 """
 
+import contextlib
+import functools
 import uuid
 from collections.abc import Awaitable, Callable
 
@@ -31,6 +33,9 @@ CLIENT_CONFIG = {
     "sample_max_concurrent_requests": 64,
 }
 DYNAMIC_CONFIG = {"refresh_interval_sec": 3600, "sample_cancel_enabled": True}
+
+
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def _engine(request: Request) -> Engine:
@@ -109,11 +114,13 @@ async def get_info(request: Request) -> Response:
 async def forward_backward(request: Request) -> Response:
     """Loss and gradients of a batch, or log-probabilities only."""
     engine = _engine(request)
-    body = await request.body()
-    if request.headers.get("content-encoding") == "zstd":
-        body = wire.decompress(body)
-    asked = wire.decode_forward_backward(body)
+    asked = wire.decode_forward_backward(await _body(request))
     return _in_order(engine, asked.model_id, asked.seq_id, lambda: engine.do_forward_backward(asked))
+
+
+async def _body(request: Request) -> bytes:
+    body = await request.body()
+    return wire.decompress(body) if request.headers.get("content-encoding") == "zstd" else body
 
 
 async def optim_step(request: Request) -> Response:
@@ -298,11 +305,32 @@ def _in_order(engine: Engine, model_id: str, seq_id: int | None, run: Callable[[
     return _accepted(engine.futures.submit(f"{model_id}:{seq_id}", run, order=model_id, seq=seq_id), model_id)
 
 
+def _in_turn(endpoint: Endpoint) -> Endpoint:
+    """An endpoint whose requests have turns: one that fails at once gives its turn up, or those after it would wait."""
+
+    @functools.wraps(endpoint)
+    async def route(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except Exception:
+            turn = wire.turn(await _body(request), request.headers.get("content-type", ""))
+            if turn is not None and turn.model_id in _engine(request).runs:
+                with contextlib.suppress(Fault):  # it has been done, or the client will send it again
+                    _in_order(_engine(request), turn.model_id, turn.seq_id, _nothing)
+            raise
+
+    return route
+
+
+def _nothing() -> Answer:
+    return Answer.failure("the request was refused", category="user")
+
+
 def _accepted(future: Future, model_id: str) -> Response:
     return JSONResponse({"request_id": future.id, "model_id": model_id})
 
 
-def _post(path: str, endpoint: Callable[[Request], Awaitable[Response]]) -> Route:
+def _post(path: str, endpoint: Endpoint) -> Route:
     return Route(f"/api/v1/{path}", endpoint, methods=["POST"])
 
 
@@ -318,12 +346,12 @@ routes = [
     _post("telemetry", telemetry),
     _post("create_model", create_model),
     _post("get_info", get_info),
-    _post("forward_backward", forward_backward),
-    _post("optim_step", optim_step),
-    _post("save_weights", save_weights),
-    _post("save_weights_for_sampler", save_weights_for_sampler),
-    _post("save_weights_external", save_weights_external),
-    _post("load_weights", load_weights),
+    _post("forward_backward", _in_turn(forward_backward)),
+    _post("optim_step", _in_turn(optim_step)),
+    _post("save_weights", _in_turn(save_weights)),
+    _post("save_weights_for_sampler", _in_turn(save_weights_for_sampler)),
+    _post("save_weights_external", _in_turn(save_weights_external)),
+    _post("load_weights", _in_turn(load_weights)),
     _post("create_sampling_session", create_sampling_session),
     _post("asample", asample),
     _post("retrieve_future", retrieve_future),

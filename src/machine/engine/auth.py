@@ -1,7 +1,8 @@
 """Who may ask: only this machine, and only with the key.
 
-The key is compared in constant time. The Host header must name the loopback interface: a web page that a browser on
-this machine shows cannot reach the engine through a name of its own (DNS rebinding).
+The key is compared in constant time. The Host header must name the loopback interface, and so must the Origin header
+where there is one: a web page that a browser on this machine shows can reach the engine neither through a name of its
+own (DNS rebinding) nor by its address.
 """
 
 import hmac
@@ -30,6 +31,8 @@ class Guard:
         headers = Headers(scope=scope)
         if not is_loopback(headers.get("host", "")):
             response = JSONResponse(_refusal("the Host header is not this machine"), status_code=403)
+        elif not is_local_origin(headers.get("origin")):
+            response = JSONResponse(_refusal("web pages may not drive the engine"), status_code=403)
         elif scope["path"] not in _OPEN_PATHS and not self._has_key(headers):
             response = JSONResponse(_refusal("the API key is missing or wrong"), status_code=401)
         else:
@@ -49,6 +52,11 @@ def is_loopback(host: str) -> bool:
         return urlsplit(f"//{host}").hostname in LOOPBACK
     except ValueError:
         return False
+
+
+def is_local_origin(origin: str | None) -> bool:
+    """Whether a request comes from no web page (no Origin header), or from one that this machine serves."""
+    return origin is None or is_loopback(origin.partition("://")[2])
 
 
 def _refusal(message: str) -> dict[str, Any]:

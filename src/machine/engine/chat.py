@@ -301,7 +301,9 @@ def _source(engine: Engine, model: str) -> Source:
 def _conversation(engine: Engine, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> "list[Message]":
     try:
         return to_conversation(engine.renderer, messages, tools)
-    except (KeyError, TypeError, AttributeError) as error:
+    except Refused:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise Fault(f"messages or tools are malformed: {type(error).__name__} {error}") from error
 
 

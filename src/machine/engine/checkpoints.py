@@ -78,7 +78,8 @@ class Checkpoints:
 
     def __init__(self, root: Path) -> None:
         self.root = private_folder(root)
-        expired = [meta.parent for meta in root.glob(f"*/*/[!.]*/{META}") if self._expired(meta.parent)]
+        found = [meta for meta in root.glob(f"*/*/[!.]*/{META}") if _readable(meta)]
+        expired = [meta.parent for meta in found if self._expired(meta.parent)]
         for stale in (*root.glob("*/*/.tmp-*"), *expired):
             shutil.rmtree(stale, ignore_errors=True)
 
@@ -135,7 +136,10 @@ class Checkpoints:
 
     def version(self, path: CheckpointPath) -> tuple[int, int]:
         """Changes whenever the weights of a checkpoint do."""
-        status = (self.folder(path) / WEIGHTS).stat()
+        try:
+            status = (self.folder(path) / WEIGHTS).stat()
+        except OSError as error:
+            raise NotFound(f"path: the weights of {path} are gone", next_step="delete the checkpoint") from error
         return status.st_ino, status.st_mtime_ns
 
     def delete(self, path: CheckpointPath) -> None:
@@ -148,12 +152,12 @@ class Checkpoints:
     def update(self, path: CheckpointPath, **changes: Any) -> None:
         """Changes facts of a checkpoint: `public`, `expires_at`."""
         folder = self.folder(path)
-        write_private(folder / META, _json(json.loads((folder / META).read_bytes()) | changes))
+        write_private(folder / META, _json(_read(folder / META) | changes))
 
     def describe(self, path: CheckpointPath) -> dict[str, Any]:
         """A checkpoint as the API tells about it."""
         folder = self.folder(path)
-        meta = json.loads((folder / META).read_bytes())
+        meta = _read(folder / META)
         return {
             "checkpoint_id": f"{path.kind}/{path.name}",
             "checkpoint_type": KINDS[path.kind],
@@ -174,30 +178,49 @@ class Checkpoints:
         """What `save_run` wrote.
 
         Raises:
-            NotFound: there is no such run.
+            NotFound: there is no such run, or its file is damaged.
         """
-        if not _NAME.fullmatch(run) or not (self.root / run / "run.json").is_file():
+        if not _NAME.fullmatch(run):
             raise NotFound(f"training_run_id: there is no run {run!r}")
-        facts: dict[str, Any] = json.loads((self.root / run / "run.json").read_bytes())
-        return facts
+        return _read(self.root / run / "run.json")
 
     def runs(self) -> list[str]:
-        """The names of all runs, latest first."""
-        files = sorted(self.root.glob("*/run.json"), key=lambda file: file.stat().st_mtime_ns, reverse=True)
+        """The names of all runs, latest first; damaged ones are left out."""
+        files = [file for file in self.root.glob("*/run.json") if _readable(file)]
+        files.sort(key=lambda file: file.stat().st_mtime_ns, reverse=True)
         return [file.parent.name for file in files]
 
     def _paths(self, run: str) -> Iterator[CheckpointPath]:
         for kind in KINDS:
             for meta in (self.root / run / kind).glob(f"[!.]*/{META}"):
-                if not self._expired(meta.parent):
+                if _readable(meta) and not self._expired(meta.parent):
                     yield CheckpointPath(run, kind, meta.parent.name)
 
     def _place(self, path: CheckpointPath) -> Path:
         return self.root / path.run / path.kind / path.name
 
     def _expired(self, folder: Path) -> bool:
-        until = json.loads((folder / META).read_bytes()).get("expires_at")
+        until = _read(folder / META).get("expires_at")
         return until is not None and datetime.fromisoformat(until) < _now()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        facts = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise NotFound(f"there is no {path.parent.name!r} here") from error
+    except (OSError, ValueError) as error:
+        raise NotFound(f"{path} is damaged: {error}", next_step=f"remove {path.parent}") from error
+    if not isinstance(facts, dict):
+        raise NotFound(f"{path} is damaged: it is no JSON object", next_step=f"remove {path.parent}")
+    return facts
+
+
+def _readable(path: Path) -> bool:
+    try:
+        return bool(_read(path))
+    except NotFound:
+        return False
 
 
 def expiry(ttl_seconds: int | None) -> str | None:

@@ -208,25 +208,20 @@ class Engine:
     def do_sample(self, group: Hashable, more: Callable[[int], list[Job]]) -> None:
         """Answers the sample jobs of one source, those that arrive meanwhile too (see `futures.Batcher`)."""
         assert isinstance(group, Source)
-        jobs = more(MAX_BATCH)
+        jobs, running = more(MAX_BATCH), list[Job]()
         try:
             model, weights = self._loaded(group)
-        except Exception as error:  # the boundary between these requests and the engine's life
-            _fail(jobs, error)
-            return
-        decoder = Decoder(model, weights, self._prefixes, self.tokenizer.decode)
-        running: list[Job] = []
-        while jobs or running:
-            running += [job for job in jobs if _admitted(decoder, job)]
-            try:
+            decoder = Decoder(model, weights, self._prefixes, self.tokenizer.decode)
+            while jobs or running:
+                running += [job for job in jobs if _admitted(decoder, job)]
+                jobs = []
                 decoder.step()
-            except Exception as error:  # as above
-                _fail(running, error)
-                return
-            for job in [job for job in running if job.request is not None and job.request.done]:
-                running.remove(job)
-                job.future.resolve(guarded(job.run))
-            jobs = more(MAX_BATCH - decoder.active)
+                for job in [job for job in running if job.request is not None and job.request.done]:
+                    running.remove(job)
+                    job.future.resolve(guarded(job.run))
+                jobs = more(MAX_BATCH - decoder.active)
+        except Exception as error:  # the boundary between these requests and the engine's life
+            _fail(running + jobs, error)
 
     def _loaded(self, source: Source) -> tuple[Llama, str]:
         """The merged model of a source and its fingerprint."""

@@ -42,7 +42,7 @@ class Lora:
     @classmethod
     def new(cls, config: Config, rank: int, seed: int | None, modules: Sequence[str] = MODULES) -> "Lora":
         """A fresh adapter that changes nothing yet: A uniform in ±1/sqrt(input), as PEFT has it, and B zero."""
-        generator = torch.Generator().manual_seed(seed) if seed is not None else None
+        generator = torch.Generator().manual_seed(seed % 2**63) if seed is not None else None
         parameters: dict[str, Tensor] = {}
         for layer in range(config.layers):
             for module in modules:

@@ -53,7 +53,7 @@ def build_app(engine: Engine, key: str) -> Starlette:
     app = Starlette(
         routes=[*api.routes, *rest.routes, *chat.routes],
         middleware=[Middleware(Guard, key=key), Middleware(BodyLimit)],
-        exception_handlers={Refused: _refused, HTTPException: _http_error},
+        exception_handlers={Refused: _refused, HTTPException: _http_error, Exception: _internal},
         lifespan=lifespan,
     )
     app.state.engine = engine
@@ -169,6 +169,13 @@ async def _http_error(request: Request, error: Exception) -> Response:
     message = f"this engine does not serve {request.method} {request.url.path}" if unknown else error.detail
     body = {"detail": message, "error": {"message": message, "type": "invalid_request_error", "code": None}}
     return JSONResponse(body, status_code=404 if unknown else error.status_code)
+
+
+async def _internal(request: Request, error: Exception) -> Response:
+    """A fault of the engine, logged with its traceback; 422 to Tinker's SDK, which would repeat a 5xx for minutes."""
+    message = f"the engine failed ({type(error).__name__}: {error}); its log says where"
+    body = {"detail": message, "error": {"message": message, "type": "server_error", "code": None}}
+    return JSONResponse(body, status_code=500 if request.url.path.startswith("/oai/") else 422)
 
 
 if __name__ == "__main__":

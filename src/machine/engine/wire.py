@@ -35,6 +35,8 @@ _PER_TOKEN = ("weights", "advantages", "logprobs", "mask")
 Array = np.ndarray[Any, np.dtype[Any]]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0)]
+Token = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
+Seconds = Annotated[int, msgspec.Meta(ge=1, le=10**10)]
 
 
 class CreateSession(msgspec.Struct):
@@ -76,6 +78,13 @@ class OfModel(msgspec.Struct):
     model_id: str
 
 
+class Turn(msgspec.Struct):
+    """What orders the requests of a trained model, whatever else they say."""
+
+    model_id: str
+    seq_id: Positive
+
+
 class OptimStep(msgspec.Struct):
     """POST optim_step."""
 
@@ -91,7 +100,7 @@ class SaveWeights(msgspec.Struct):
     seq_id: Positive
     path: str | None = None
     sampling_session_seq_id: int | None = None
-    ttl_seconds: Positive | None = None
+    ttl_seconds: Seconds | None = None
     user_metadata: dict[str, Any] | None = None
 
 
@@ -132,7 +141,7 @@ class Chunk(msgspec.Struct):
     """A piece of a prompt."""
 
     type: str
-    tokens: list[int] | None = None
+    tokens: list[Token] | None = None
 
 
 class Prompt(msgspec.Struct):
@@ -175,7 +184,7 @@ class WeightsInfo(msgspec.Struct):
 class Ttl(msgspec.Struct):
     """PUT ttl."""
 
-    ttl_seconds: Positive | None = None
+    ttl_seconds: Seconds | None = None
 
 
 @dataclass(frozen=True)
@@ -200,7 +209,7 @@ def decode(body: bytes, kind: type[_T]) -> _T:
     """
     try:
         return msgspec.json.decode(body, type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise Fault(f"the request is not valid: {error}") from error
 
 
@@ -238,6 +247,18 @@ def decode_forward_backward(body: bytes) -> ForwardBackward:
         raise Fault("data: there is no datum")
     loss = Loss(request.loss_fn, settings)
     return ForwardBackward(request.model_id, request.seq_id, not request.forward_only, loss, request.data)
+
+
+def turn(body: bytes, kind: str) -> Turn | None:
+    """The turn of a request that may be wrong in all else; None where it cannot be read. `kind` is its media type."""
+    request = pb.ForwardBackwardRequest()
+    try:
+        if kind == "application/json":
+            return decode(body, Turn)
+        request.ParseFromString(body)
+    except (Fault, DecodeError):
+        return None
+    return Turn(request.model_id, request.seq_id) if request.seq_id > 0 else None
 
 
 def datums(request: ForwardBackward, vocabulary: int, context: int) -> list[Datum]:

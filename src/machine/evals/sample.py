@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from machine.dataset.targets import text_of
+from machine.errors import MachineError, Refused
 from machine.evals.suite import Case
 from machine.renderers import to_conversation
 from machine.tinker.service import Service
@@ -43,9 +44,21 @@ class Asker:
     client: "SamplingClient"
 
     def prompt(self, case: Case) -> "ModelInput":
-        """The case's prompt, token for token what training would put before the answer."""
-        conversation = to_conversation(self.student.renderer, case.messages, case.tools)
-        prompt: ModelInput = self.student.renderer.build_generation_prompt(conversation)
+        """The case's prompt, token for token what training would put before the answer.
+
+        Raises:
+            Refused: its messages or tools cannot be rendered.
+        """
+        try:
+            conversation = to_conversation(self.student.renderer, case.messages, case.tools)
+            prompt: ModelInput = self.student.renderer.build_generation_prompt(conversation)
+        except MachineError:
+            raise
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Refused(
+                f"case {case.id}: {self.student.renderer_name} cannot render it ({type(error).__name__}: {error})",
+                next_step="mend or remove the case",
+            ) from error
         return prompt
 
 

@@ -52,10 +52,7 @@ def read_suite(path: Path) -> list[Case]:
     cases = [_case(path, number, value) for number, value in read_lines(path)]
     if not cases:
         raise Refused(f"{path} holds no case", next_step="machine train eval init --force")
-    twice = [id for id, count in Counter(c.id for c in cases).items() if count > 1]
-    if twice:
-        raise Refused(f"{path}: two cases are called {twice[0]!r}", next_step=f"mend {path}")
-    return cases
+    return _unlike(path, cases)
 
 
 def suite_text(cases: Iterable[Case]) -> bytes:
@@ -89,7 +86,7 @@ def from_file(path: Path, frame: "Frame", scorer: Scorer | None) -> list[Case]:
     """Cases from a JSONL file of `{"prompt", "expected"?}`, asked within `frame`, or of whole cases.
 
     Raises:
-        Refused: a line is neither, or has no way to be judged.
+        Refused: a line is neither, or has no way to be judged, or two cases have one id.
     """
     cases = []
     for number, value in read_lines(path):
@@ -109,7 +106,7 @@ def from_file(path: Path, frame: "Frame", scorer: Scorer | None) -> list[Case]:
         elif scorer:
             value = value | {"scorer": msgspec.to_builtins(scorer)}
         cases.append(_case(path, number, value))
-    return cases
+    return _unlike(path, cases)
 
 
 def from_held_out(rows: Sequence[Row], scorer: Scorer | None) -> list[Case]:
@@ -131,7 +128,7 @@ class Frame(msgspec.Struct, frozen=True):
 
 def shared_frame(rows: Sequence[Row]) -> Frame:
     """The system message and tools that most rows have, so that a question is asked as the agent asks it."""
-    frames = [(tuple(m for m in row.messages[:1] if m["role"] == "system"), row.tools) for row in rows]
+    frames = [(tuple(m for m in row.messages[:1] if m.get("role") == "system"), row.tools) for row in rows]
     keys = [canonical([list(system), list(tools)]) for system, tools in frames]
     key, count = Counter(keys).most_common(1)[0]
     system, tools = frames[keys.index(key)]
@@ -144,7 +141,7 @@ def refuse_trained(cases: Sequence[Case], trained: Sequence[Target]) -> None:
     Raises:
         Refused: naming the first ones.
     """
-    seen = {normalised(text_of(m)) for t in trained for m in t.context if m["role"] == "user"}
+    seen = {normalised(text_of(m)) for t in trained for m in t.context if m.get("role") == "user"}
     leaked = [case.id for case in cases if normalised(case.question) in seen]
     if leaked:
         raise Refused(
@@ -189,6 +186,13 @@ class _Prompt(msgspec.Struct, forbid_unknown_fields=True):
     prompt: str
     expected: str | None = None
     id: str | None = None
+
+
+def _unlike(path: Path, cases: list[Case]) -> list[Case]:
+    twice = [id for id, count in Counter(case.id for case in cases).items() if count > 1]
+    if twice:
+        raise Refused(f"{path}: two cases are called {twice[0]!r}", next_step=f"mend {path}")
+    return cases
 
 
 def _case(path: Path, number: int, value: dict[str, Any]) -> Case:

@@ -5,16 +5,24 @@ detect-secrets' plugins for credentials of a fixed form. A placeholder holds no 
 text inside a string stays JSON.
 """
 
+import contextlib
 import json
 import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
-_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH", re.IGNORECASE)
-_PRIVATE_KEY = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.DOTALL)
+_SECRET_NAME = re.compile(r"KEY(?!BOARD)|TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH(?!OR)", re.IGNORECASE)
+_PRIVATE_KEY = re.compile(
+    r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:(?:(?!-----BEGIN ).)*?-----END (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"
+    r"|(?:\s|\\[nr])+[A-Za-z0-9+/=]{40,}(?:(?:\s|\\[nr])+[A-Za-z0-9+/=]{16,})*)",
+    re.DOTALL,
+)
+"""In JSON text too, where a line ends in a spelt `\\n`; a key whose end was cut away goes as far as it is there."""
 _SHORTEST = 8
 _PLUGINS = (
     ("artifactory", "ArtifactoryDetector"),
@@ -60,7 +68,8 @@ class _Redactor:
             case list() | tuple():
                 return [self.value(item, f"{place}[{i}]") for i, item in enumerate(value)]
             case dict():
-                return {self.text(k, place): self.value(v, f"{place}.{k}" if place else k) for k, v in value.items()}
+                clean = {key: self.text(key, place) for key in value}
+                return {clean[k]: self.value(v, f"{place}.{clean[k]}".lstrip(".")) for k, v in value.items()}
             case _:
                 return value
 
@@ -80,14 +89,21 @@ def redacted(value: Any, environ: Mapping[str, str] | None = None) -> tuple[Any,
 
 
 def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Values of variables that hold a secret, also as they are spelt inside JSON text, each with its rule."""
+    """Values of variables that hold a secret (a path is none), also as JSON text spells them, each with its rule."""
     found: dict[str, str] = {}
     for name, value in environ.items():
-        if _SECRET_NAME.search(name) and len(value) >= _SHORTEST and not value.startswith(("/", "~")):
+        if _SECRET_NAME.search(name) and len(value) >= _SHORTEST and not _is_path(value):
             rule = f"env-{name.lower().replace('_', '-')}"
-            found[value] = rule
-            found[json.dumps(value)[1:-1]] = rule
+            spelt = [json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
+            found |= dict.fromkeys([value, *spelt], rule)
     return found
+
+
+def _is_path(value: str) -> bool:
+    if value.startswith(("/", "~")):
+        with contextlib.suppress(OSError, RuntimeError):  # too long for a path; no such user
+            return Path(value).expanduser().exists()
+    return False
 
 
 def _secrets(text: str, exact: Mapping[str, str]) -> Iterator[tuple[str, str]]:

@@ -126,6 +126,8 @@ def _mend(error: OSError, path: Path) -> str:
             return f"free space on the disk that holds {path.parent}, then run the command again"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return f"make {path.parent} writable for you, or set MACHINE_DATA_DIR to another folder"
+        case errno.EISDIR | errno.ENOTDIR | errno.ENAMETOOLONG | errno.EINVAL:
+            return "choose another file"
         case errno.ELOOP:
             return f"{path} is a symbolic link: remove it"
         case _:

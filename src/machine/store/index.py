@@ -1,9 +1,9 @@
 """The pool's index: where each row lies and what its listings need, in SQLite, always rebuildable from the pool.
 
-The pool is the truth. The index says how many of its bytes it has read (`covered`); whatever lies beyond is read when
-the index is opened, and an index that does not fit its pool (another file, a shorter one, a damaged database) is made
-anew. A later row of the same turn, or of the same content, supersedes the earlier one: listings show the last word on a
-turn.
+The pool is the truth. The index says how many of its bytes it has read (`covers`); whatever lies beyond is read when
+the index is opened. An index that does not fit its pool (another file, a shorter or an edited one) or is damaged is
+made anew; one that cannot be written, or that another process holds, is left alone and made in memory for this once. A
+later row of the same turn, or of the same content, supersedes the earlier one: listings show the last word on a turn.
 """
 
 import contextlib
@@ -13,14 +13,16 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from machine.store.files import open_private
-from machine.trace import Row, Tag, decode
+from machine.errors import StoreError
+from machine.store.files import explained, open_private
+from machine.trace import Row, Tag, check, decode
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS covered (bytes INTEGER NOT NULL, head TEXT NOT NULL, broken INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS covers (bytes INTEGER NOT NULL, mark TEXT NOT NULL, broken INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS rows (
     offset INTEGER PRIMARY KEY, length INTEGER NOT NULL, id TEXT NOT NULL UNIQUE, tag TEXT NOT NULL,
     digest TEXT NOT NULL, turn TEXT NOT NULL, session TEXT NOT NULL, last_entry TEXT NOT NULL,
@@ -30,8 +32,9 @@ CREATE INDEX IF NOT EXISTS by_turn ON rows (turn);
 CREATE INDEX IF NOT EXISTS by_session ON rows (session);
 CREATE INDEX IF NOT EXISTS by_tag ON rows (superseded, tag);
 """
-_HEAD = 4096
-"""Bytes at the pool's start whose hash ties an index to its pool."""
+_MARK = 4096
+"""Bytes at the start of the pool, and before the end of what is covered, whose hash ties an index to its pool."""
+_BUSY_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,8 @@ class Index:
     def __init__(self, pool: Path, path: Path) -> None:
         self._pool = pool
         self._path = path
-        self._db = self._open()
-        self._catch_up()
+        with explained(pool):
+            self._db = self._open()
 
     def __enter__(self) -> "Index":
         return self
@@ -62,98 +65,123 @@ class Index:
 
     def counts(self) -> dict[str, int]:
         """Rows by tag, superseded ones not counted."""
-        return dict(self._db.execute("SELECT tag, count(*) FROM rows WHERE superseded = 0 GROUP BY tag"))
+        return dict(self._ask("SELECT tag, count(*) FROM rows WHERE superseded = 0 GROUP BY tag"))
 
     def broken(self) -> int:
         """Lines of the pool that are not rows; they are left where they are and never read as rows."""
-        return int(self._db.execute("SELECT broken FROM covered").fetchone()[0])
+        return int(self._ask("SELECT coalesce(sum(broken), 0) FROM covers")[0][0])
 
     def places(self, tag: str | None = None, newest: int | None = None) -> list[Place]:
         """Rows in the pool's order, or the `newest` ones, newest first."""
         where, values = ("AND tag = ?", [tag]) if tag else ("", [])
-        order = f"DESC LIMIT {int(newest)}" if newest is not None else "ASC"
-        found = self._db.execute(
-            f"SELECT offset, length, id, tag, note FROM rows WHERE superseded = 0 {where} ORDER BY offset {order}",
-            values,
+        order = "ASC" if newest is None else "DESC"
+        return self._places(
+            f"superseded = 0 {where} ORDER BY offset {order} LIMIT ?", [*values, -1 if newest is None else newest]
         )
-        return [Place(*row) for row in found]
 
     def find(self, prefix: str) -> list[Place]:
         """Rows, superseded ones too, whose id begins with `prefix`; at most two, which is enough to say: ambiguous."""
-        found = self._db.execute(
-            "SELECT offset, length, id, tag, note FROM rows WHERE substr(id, 1, ?) = ? ORDER BY offset LIMIT 2",
-            [len(prefix), prefix],
-        )
-        return [Place(*row) for row in found]
+        return self._places("substr(id, 1, ?) = ? ORDER BY offset LIMIT 2", [len(prefix), prefix])
 
     def same(self, row: Row) -> Place | None:
         """The row in force that has the same content as `row`."""
-        found = self._db.execute(
-            "SELECT offset, length, id, tag, note FROM rows WHERE superseded = 0 AND digest = ?", [row.digest]
-        ).fetchone()
-        return Place(*found) if found else None
+        return next(iter(self._places("superseded = 0 AND digest = ?", [row.digest])), None)
 
     def tagged_entries(self, session: str) -> set[str]:
         """The last entry of every turn of `session` that has a row."""
-        return {entry for (entry,) in self._db.execute("SELECT last_entry FROM rows WHERE session = ?", [session])}
+        return {entry for (entry,) in self._ask("SELECT last_entry FROM rows WHERE session = ?", [session])}
+
+    def _places(self, where: str, values: Sequence[object]) -> list[Place]:
+        return [
+            Place(*row) for row in self._ask(f"SELECT offset, length, id, tag, note FROM rows WHERE {where}", values)
+        ]
+
+    def _ask(self, question: str, values: Sequence[object] = ()) -> list[Any]:
+        try:
+            return self._db.execute(question, values).fetchall()
+        except sqlite3.DatabaseError:  # a page that was damaged, and not needed until now
+            self._db.close()
+            self._db = self._anew()
+            return self._db.execute(question, values).fetchall()
 
     def _open(self) -> sqlite3.Connection:
-        os.close(open_private(self._path, os.O_RDWR | os.O_CREAT))
         try:
-            return self._connect()
+            return self._caught_up(_private(self._path))
+        except (StoreError, sqlite3.OperationalError):
+            return self._caught_up(":memory:")
         except sqlite3.DatabaseError:
-            self._path.unlink()
-            os.close(open_private(self._path, os.O_RDWR | os.O_CREAT))
-            return self._connect()
+            return self._anew()
 
-    def _connect(self) -> sqlite3.Connection:
-        db = sqlite3.connect(self._path, timeout=10)
+    def _anew(self) -> sqlite3.Connection:
+        with contextlib.suppress(OSError):
+            self._path.unlink()
+            return self._caught_up(_private(self._path))
+        return self._caught_up(":memory:")
+
+    def _caught_up(self, path: Path | str) -> sqlite3.Connection:
+        db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             db.executescript(_SCHEMA)
-            if db.execute("SELECT count(*) FROM covered").fetchone()[0] == 0:
-                with db:
-                    db.execute("INSERT INTO covered VALUES (0, '', 0)")
-        except sqlite3.DatabaseError:
+            if self._covered(db) != _size(self._pool):
+                db.execute("BEGIN IMMEDIATE")
+                self._catch_up(db)
+                db.execute("COMMIT")
+        except BaseException:
             db.close()
             raise
         return db
 
-    def _catch_up(self) -> None:
-        size = self._pool.stat().st_size if self._pool.exists() else 0
-        covered, head = self._db.execute("SELECT bytes, head FROM covered").fetchone()
-        if covered == size and covered == 0:
-            return
-        fits = covered <= size and (not covered or head == _head(self._pool, covered))
-        if fits and covered == size:
-            return
-        with self._db:
-            if not fits:
-                self._db.execute("DELETE FROM rows")
-                self._db.execute("UPDATE covered SET bytes = 0, head = '', broken = 0")
-                covered = 0
-            end, broken = covered, 0
-            for offset, line in lines(self._pool, covered):
-                end = offset + len(line) + 1
-                broken += not self._add(offset, line)
-            self._db.execute(
-                "UPDATE covered SET bytes = ?, head = ?, broken = broken + ?", [end, _head(self._pool, end), broken]
-            )
+    def _covered(self, db: sqlite3.Connection) -> int:
+        """The bytes of the pool that the index has read; -1 if what it has read is no longer there."""
+        covered, mark = db.execute("SELECT bytes, mark FROM covers").fetchone() or (-1, "")
+        return int(covered) if 0 <= covered <= _size(self._pool) and mark == _mark(self._pool, covered) else -1
 
-    def _add(self, offset: int, line: bytes) -> bool:
-        try:
-            row = decode(line)
-        except msgspec.MsgspecError:
-            return not line.strip()
-        turn = turn_key(row.source.entries)
-        self._db.execute("UPDATE rows SET superseded = 1 WHERE digest = ? OR turn = ?", [row.digest, turn])
-        last = row.source.entries[-1] if row.source.entries else ""
-        values = (offset, len(line), row.id, row.tag, row.digest, turn, row.source.session, last, row.note)
-        self._db.execute(
-            "INSERT OR REPLACE INTO rows (offset, length, id, tag, digest, turn, session, last_entry, note) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            values,
-        )
-        return True
+    def _catch_up(self, db: sqlite3.Connection) -> None:
+        start = self._covered(db)
+        if start < 0:
+            db.execute("DELETE FROM rows")
+            db.execute("DELETE FROM covers")
+            db.execute("INSERT INTO covers VALUES (0, '', 0)")
+            start = 0
+        end, broken = start, 0
+        for offset, line in lines(self._pool, start):
+            end = offset + len(line) + 1
+            broken += not _add(db, offset, line)
+        values = [end, _mark(self._pool, end), broken]
+        db.execute("UPDATE covers SET bytes = ?, mark = ?, broken = broken + ?", values)
+
+
+def _private(path: Path) -> Path:
+    os.close(open_private(path, os.O_RDWR | os.O_CREAT))
+    return path
+
+
+def _add(db: sqlite3.Connection, offset: int, line: bytes) -> bool:
+    """Indexes a line; False if it is not a row."""
+    try:
+        row = decode(line)
+        check(row)
+    except (msgspec.MsgspecError, RecursionError):
+        return not line.strip()
+    turn = turn_key(row.source.entries)
+    db.execute("UPDATE rows SET superseded = 1 WHERE digest = ? OR turn = ?", [row.digest, turn])
+    values = (
+        offset,
+        len(line),
+        row.id,
+        row.tag,
+        row.digest,
+        turn,
+        row.source.session,
+        row.source.entries[-1],
+        row.note,
+    )
+    db.execute(
+        "INSERT OR REPLACE INTO rows (offset, length, id, tag, digest, turn, session, last_entry, note) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        values,
+    )
+    return True
 
 
 def turn_key(entries: Sequence[str]) -> str:
@@ -173,6 +201,18 @@ def lines(pool: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
             offset += len(line)
 
 
-def _head(pool: Path, covered: int) -> str:
-    with pool.open("rb") as file:
-        return hashlib.sha256(file.read(min(covered, _HEAD))).hexdigest()
+def _size(pool: Path) -> int:
+    with contextlib.suppress(FileNotFoundError):
+        return pool.stat().st_size
+    return 0
+
+
+def _mark(pool: Path, covered: int) -> str:
+    """A hash of the first bytes and of the last ones before `covered`: an edit that moves a row changes it."""
+    if not covered:
+        return ""
+    with contextlib.suppress(FileNotFoundError), pool.open("rb") as file:
+        head = file.read(min(covered, _MARK))
+        file.seek(max(0, covered - _MARK))
+        return hashlib.sha256(head + file.read(min(covered, _MARK))).hexdigest()
+    return "gone"

@@ -2,16 +2,21 @@
 
 What a crash can lose: nothing that `append` has returned for. A row is written under the project's lock in one go and
 synced before `append` returns; a write that fails half-way is cut off again. Bytes after the last LF (a crash in the
-middle of a write) are moved to `traces.torn`, never deleted, before the next append. Readers see whole lines only.
+middle of a write) are moved to `traces.torn`, never deleted, before the next append, unless they are a whole line that
+only lacks its LF. Readers see whole lines only.
 """
 
 import contextlib
 import datetime
 import hashlib
+import json
 import os
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+import msgspec
 
 from machine.errors import Refused, StoreError
 from machine.home import machine_home
@@ -36,6 +41,11 @@ class Pool:
     def __init__(self, path: Path) -> None:
         self.path = path
 
+    @property
+    def torn(self) -> Path:
+        """Where bytes go that a crash left half-written."""
+        return self.path.with_suffix(".torn")
+
     def append(self, row: Row) -> Appended:
         """Adds a row, durably, unless the pool holds the same content with the same tag and note.
 
@@ -49,7 +59,7 @@ class Pool:
                     held = index.same(row)
                 if held and held.tag == row.tag and row.note in (None, held.note):
                     return Appended(held.id, duplicate=True)
-            _append(self.path, encode(row))
+            _append(self.path, encode(row), torn=self.torn)
         return Appended(row.id, duplicate=False)
 
     def rows(self, tag: str | None = None) -> Iterator[Row]:
@@ -105,26 +115,37 @@ class Pool:
     def _read(self, places: list[Place]) -> Iterator[Row]:
         if not places:
             return
-        with self.path.open("rb") as file:
+        with explained(self.path):
+            file = self.path.open("rb")
+        with file:
             for place in places:
                 file.seek(place.offset)
-                yield decode(file.read(place.length))
+                yield self._row(file.read(place.length))
+
+    def _row(self, line: bytes) -> Row:
+        try:
+            return decode(line)
+        except msgspec.MsgspecError as error:
+            raise StoreError(
+                f"{self.path} was changed where the index knows a row",
+                next_step=f"remove {self.path.with_suffix('.index')}; it is made anew",
+            ) from error
 
     def _index(self) -> Index:
         return Index(self.path, self.path.with_suffix(".index"))
 
 
 def append_elsewhere(path: Path, row: Row) -> None:
-    """Adds a row to a file of the user's choosing, as safely as to a pool; its folder must be there.
+    """Adds a row to a file of the user's choosing; its folder must be there, and nothing in the file is moved.
 
     Raises:
         StoreError: the folder is missing, or the row could not be written; the file is as it was.
     """
     if not path.parent.is_dir():
-        raise StoreError(f"{path.parent} is not a folder", next_step=f"mkdir -p {path.parent}")
-    name = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:16]
+        raise StoreError(f"{path.parent} is not a folder", next_step=f"mkdir -p {shlex.quote(str(path.parent))}")
+    name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
     with _locked(private_folder(machine_home() / "locks") / f"{name}.lock"):
-        _append(path, encode(row))
+        _append(path, encode(row), torn=None)
 
 
 @contextlib.contextmanager
@@ -142,14 +163,20 @@ def _locked(lock: Path) -> Iterator[None]:
         ) from error
 
 
-def _append(path: Path, line: bytes) -> None:
+def _append(path: Path, line: bytes, torn: Path | None) -> None:
     new = not path.exists()
     descriptor = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         with explained(path):
-            size = _set_torn_tail_aside(path, descriptor)
+            size, tail = _tail(descriptor)
+            if tail and torn is not None and not _is_json(tail):
+                stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+                append_line(torn, f"# set aside {stamp}\n".encode() + tail)
+                size -= len(tail)
+                os.ftruncate(descriptor, size)
+                tail = b""
             try:
-                write_all(descriptor, line + b"\n")
+                write_all(descriptor, (b"\n" if tail else b"") + line + b"\n")
                 os.fsync(descriptor)
             except OSError:
                 os.ftruncate(descriptor, size)
@@ -160,18 +187,25 @@ def _append(path: Path, line: bytes) -> None:
         os.close(descriptor)
 
 
-def _set_torn_tail_aside(path: Path, descriptor: int) -> int:
-    """Leaves the file ending in an LF (or empty) and returns its size in bytes."""
-    keep, tail = os.fstat(descriptor).st_size, b""
+def _tail(descriptor: int) -> tuple[int, bytes]:
+    """The file's size in bytes, and what comes after its last LF."""
+    size = keep = os.fstat(descriptor).st_size
+    chunks: list[bytes] = []
     while keep:
-        size = min(keep, 65536)
-        chunk = os.pread(descriptor, size, keep - size)
+        step = min(keep, 65536)
+        chunk = os.pread(descriptor, step, keep - step)
         cut = chunk.rfind(b"\n") + 1
-        keep, tail = keep - size + cut, chunk[cut:] + tail
+        chunks.append(chunk[cut:])
         if cut:
             break
-    if tail:
-        stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        append_line(path.with_suffix(".torn"), f"# set aside {stamp}\n".encode() + tail)
-        os.ftruncate(descriptor, keep)
-    return keep
+        keep -= step
+    return size, b"".join(reversed(chunks))
+
+
+def _is_json(tail: bytes) -> bool:
+    """Whether a last line is whole but for its LF, as an editor may leave it."""
+    try:
+        json.loads(tail)
+    except (ValueError, RecursionError):
+        return False
+    return True

@@ -4,20 +4,32 @@ A project is the git work tree that a folder lies in, else the folder itself: Pi
 same pool. The hash is of the absolute path, so that two checkouts of one name never share a pool.
 """
 
+import contextlib
 import datetime
 import hashlib
 import json
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+import msgspec
 
 from machine.home import machine_home
-from machine.store.files import append_line, private_folder, write_private
+from machine.store.files import append_line, explained, private_folder, write_private
 from machine.store.pool import Pool
+from machine.trace import well_formed
 
 OLD_NAMES = ("train.jsonl", "rejected.jsonl", "observed.jsonl")
 """Split files of earlier tools; said to be there, never read."""
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """What a command refused, when and why."""
+
+    at: str
+    command: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -32,7 +44,7 @@ class Project:
         """The project that `cwd` belongs to."""
         root = _root(cwd.resolve())
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", root.name).strip("-.") or "root"
-        key = hashlib.sha256(str(root).encode()).hexdigest()[:12]
+        key = hashlib.sha256(os.fsencode(root)).hexdigest()[:12]
         return cls(root, machine_home() / f"{name[:48]}-{key}")
 
     @property
@@ -67,15 +79,17 @@ class Project:
         """Notes what was refused and why, for `/machine data`."""
         self.make()
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        append_line(self._refusals, json.dumps({"at": at, "command": command, "reason": reason}).encode())
+        append_line(self._refusals, msgspec.json.encode(Refusal(at, command, well_formed(reason))))
 
-    def refusals(self) -> list[dict[str, Any]]:
+    def refusals(self) -> list[Refusal]:
         """What was refused, oldest first; lines that are not whole are skipped."""
         found = []
         if self._refusals.exists():
-            for line in self._refusals.read_bytes().split(b"\n"):
-                if line.startswith(b"{") and line.endswith(b"}"):
-                    found.append(json.loads(line))
+            with explained(self._refusals):
+                lines = self._refusals.read_bytes().split(b"\n")
+            for line in lines:
+                with contextlib.suppress(msgspec.MsgspecError):
+                    found.append(msgspec.json.decode(line, type=Refusal))
         return found
 
     def old_files(self) -> list[Path]:

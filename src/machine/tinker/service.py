@@ -3,8 +3,8 @@
 The environment (`TINKER_API_KEY`, `TINKER_BASE_URL`) names the service; without it, the engine that runs on this
 machine does, by its discovery file. After `endpoint()` nothing depends on which of the two it is.
 
-The SDK retries a dead connection for five minutes before it says so. `Service.wait` looks beside it whether the
-service's port still answers, and gives up after `PATIENCE` seconds of silence.
+The SDK retries a dead connection for five minutes before it says so. `connect` gives it `PATIENCE` seconds to open a
+session. `Service.wait` looks beside it whether the service's port still answers, and gives up after as long a silence.
 """
 
 import concurrent.futures
@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -104,7 +105,7 @@ def endpoint() -> Endpoint:
         UsageError: `TINKER_BASE_URL` is set without a key, or is no URL.
     """
     key, url = os.environ.get("TINKER_API_KEY"), os.environ.get("TINKER_BASE_URL")
-    if url and urlsplit(url).scheme not in ("http", "https"):
+    if url and not _is_address(url):
         raise UsageError(
             f"TINKER_BASE_URL is {url!r}, which is not an http(s) address",
             next_step="set it to the address of a Tinker service, or unset it",
@@ -157,7 +158,7 @@ def connect(where: Endpoint) -> Iterator[Service]:
 
     Raises:
         MissingDependency: the `train` extra is not installed.
-        ServiceError: nothing answers there, or the key is refused.
+        ServiceError: nothing answers there, or nothing that speaks Tinker's API, or the key is refused.
     """
     os.environ["TINKER_TELEMETRY"] = "0"
     try:
@@ -169,7 +170,7 @@ def connect(where: Endpoint) -> Iterator[Service]:
     logging.getLogger("tinker").addHandler(logging.NullHandler())
     client = ServiceClient(base_url=where.base_url, api_key=where.key)
     with explained(where, "opening a session"):
-        client.holder  # noqa: B018  (the session is made when it is first asked for)
+        _open(where, client)
     try:
         yield Service(where, client)
     finally:
@@ -197,7 +198,32 @@ def explained(where: Endpoint, doing: str) -> Iterator[None]:
             next_step="machine tinker status",
         ) from error
     except (TinkerError, TimeoutError) as error:
-        raise ServiceError(f"{doing}: {error}", next_step="machine tinker status") from error
+        step = "check TINKER_API_KEY" if "api_key" in str(error) else "machine tinker status"
+        raise ServiceError(f"{doing}: {error}", next_step=step) from error
+
+
+def _open(where: Endpoint, client: "ServiceClient") -> None:
+    """Has the SDK open its session, which it does when its holder is first asked for, within `PATIENCE` seconds."""
+    opened: concurrent.futures.Future[object] = concurrent.futures.Future()
+
+    def work() -> None:
+        try:
+            opened.set_result(client.holder)
+        except Exception as error:
+            opened.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    if not concurrent.futures.wait([opened], timeout=PATIENCE).done:
+        raise ServiceError(f"what answers at {where.url} does not speak Tinker's API", next_step=_mend_address(where))
+    opened.result()
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def _engine() -> Endpoint:
@@ -225,8 +251,12 @@ def _quoted(path: str) -> str:
 
 
 def _unreachable(where: Endpoint, doing: str) -> ServiceError:
-    step = "machine engine start" if where.local else "check the network and TINKER_BASE_URL"
-    return ServiceError(f"{doing}: the Tinker service at {where.destination} does not answer", next_step=step)
+    message = f"{doing}: the Tinker service at {where.destination} does not answer"
+    return ServiceError(message, next_step=_mend_address(where))
+
+
+def _mend_address(where: Endpoint) -> str:
+    return "machine engine start" if where.local else "check the network and TINKER_BASE_URL"
 
 
 def _reason(error: Exception) -> str:
@@ -245,7 +275,7 @@ def _mend(status: int) -> str:
         case 402:
             return "set up billing for the account of TINKER_API_KEY"
         case 404:
-            return "machine tinker models"
+            return "machine tinker checkpoints"
         case 429:
             return "wait a minute, then run the command again"
         case _:

@@ -21,7 +21,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     renderer: str
     data: str = POOL
     rank: Positive = 32
-    learning_rate: Annotated[float, msgspec.Meta(gt=0)] = 1e-3
+    learning_rate: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1e-3
     schedule: Literal["linear", "constant"] = "linear"
     batch_size: Positive = 8
     epochs: Positive = 4

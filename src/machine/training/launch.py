@@ -49,21 +49,22 @@ def launch(page: Path, arguments: Sequence[str], progress: Callable[[str], None]
         except OSError as error:
             raise TrainingError(f"{page} cannot be started: {error}", next_step="machine doctor") from error
         with child:
-            _follow(child, progress)
+            stopped = _follow(child, progress)
         if child.returncode == 0:
             return None
         errors.seek(0)
-        return _fault(errors.read().decode("utf-8", "replace"), child.returncode)
+        return _fault(errors.read().decode("utf-8", "replace"), child.returncode, stopped)
 
 
-def _follow(child: "subprocess.Popen[str]", progress: Callable[[str], None]) -> None:
+def _follow(child: "subprocess.Popen[str]", progress: Callable[[str], None]) -> bool:
+    """Shows the child's lines until it ends; True when it was asked to stop."""
     asked = 0
     while True:
         try:
             for line in child.stdout or ():
                 progress(line.rstrip("\n"))
             child.wait()
-            return
+            return asked > 0
         except KeyboardInterrupt:
             asked += 1
             progress("saving the state before stopping; once more to stop at once")
@@ -71,13 +72,15 @@ def _follow(child: "subprocess.Popen[str]", progress: Callable[[str], None]) -> 
                 child.send_signal(signal.SIGINT if asked <= 2 else signal.SIGKILL)
 
 
-def _fault(text: str, code: int) -> Fault:
-    """The page's two last lines where it ended as pages do, else the end of whatever it wrote."""
+def _fault(text: str, code: int, stopped: bool) -> Fault:
+    """The page's two last lines where it ended as pages do, else that it was stopped, or the end of what it wrote."""
     lines = [line for line in text.strip().splitlines() if line.strip()]
     said = {name: line.removeprefix(name) for line in lines for name in ("error: ", "next: ") if line.startswith(name)}
     exit_code = code if code in (1, 2) else 1
     if "error: " in said:
         return Fault(said["error: "], said.get("next: ", ""), exit_code)
+    if stopped:
+        return Fault("stopped at once; what was saved before stays", "machine train runs", 1)
     tail = " | ".join(lines[-_LAST_LINES:]) or f"it ended with {code} and said nothing"
     return Fault(
         f"the training page failed: {tail}", "mend train_sft.py, or write it anew: machine train sft --force", 1

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from machine.dataset.render import Example, datum
-from machine.errors import MachineError, TrainingError
+from machine.errors import MachineError, StoreError, TrainingError
 from machine.tinker import probe
 from machine.tinker.service import Pending, Service
 from machine.tinker.students import Student
@@ -174,7 +174,8 @@ class Loop:
         kept = f"the state after step {saved} is saved" if saved else "nothing was saved yet"
         resume = f"machine train run --resume {self.run.id}" if saved else "machine train run"
         step = f"{next_step}, then {resume}" if next_step else resume
-        self._update(status=status, ended_at=now(), cause=cause, next_step=step)
+        with contextlib.suppress(StoreError):  # the disk is full, say: the cause is told all the same
+            self._update(status=status, ended_at=now(), cause=cause, next_step=step)
         return TrainingError(
             f"run {self.run.id} {status} at step {self._state.step} of {self.plan.steps}: {cause}; {kept}",
             next_step=step,
@@ -199,8 +200,9 @@ def _mean_nll(output: "ForwardBackwardOutput", examples: Sequence[Example]) -> f
 
 @contextlib.contextmanager
 def _stop_on_signal() -> Iterator[threading.Event]:
-    """Sets an event at the first Ctrl-C or termination; a second one interrupts at once."""
+    """Sets an event at the first Ctrl-C, termination or closing of the terminal; a second one interrupts at once."""
     stop = threading.Event()
+    numbers = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
@@ -210,7 +212,7 @@ def _stop_on_signal() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stop.set()
 
-    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.signal(number, handle) for number in numbers}
     try:
         yield stop
     finally:

@@ -4,17 +4,18 @@
     state.json         status, step, steps, cause of a failure; replaced whole at every change
     metrics.jsonl      one line a step
     checkpoints.jsonl  one line a saved checkpoint
+    run.lock           held by the process that trains; the system frees it whatever ends that process
 
-A crash loses at most the line being written. A run whose process is gone while its state says running was interrupted.
+A crash loses at most the line being written; what it left of it is cut off before the next one. A run that
+nobody holds while its state says running was interrupted.
 """
 
 import datetime
 import json
-import os
 import secrets
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
@@ -22,6 +23,11 @@ from machine.errors import Refused, StoreError
 from machine.store.files import append_line, private_folder, write_private
 
 Status = Literal["running", "done", "interrupted", "failed"]
+
+
+_LOCK = "run.lock"
+_LOCK_SECONDS = 1.0  # longer than a look at who holds it takes
+_T = TypeVar("_T")
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -65,15 +71,40 @@ class Run:
     @property
     def config(self) -> dict[str, Any]:
         """`config.json`: {recipe, plan, data, versions, service}."""
-        return dict(json.loads(self._read("config.json")))
+        return self._decoded("config.json", self._read("config.json"), dict[str, Any])
 
     @property
     def state(self) -> State:
         """Where the run stands, the death of its process included."""
-        state = msgspec.json.decode(self._read("state.json"), type=State)
-        if state.status == "running" and not _alive(state.pid):
+        state = self._decoded("state.json", self._read("state.json"), State)
+        if state.status == "running" and not self._claimed():
             return msgspec.structs.replace(state, status="interrupted", cause="its process ended without a word")
         return state
+
+    def claim(self) -> None:
+        """Makes the run this process's own for as long as this object lives.
+
+        Raises:
+            Refused: another process is training it.
+        """
+        from filelock import FileLock, Timeout
+
+        self._lock = FileLock(self.folder / _LOCK, timeout=_LOCK_SECONDS, mode=0o600)
+        try:
+            self._lock.acquire()
+        except Timeout as error:
+            raise Refused(f"run {self.id} is still running", next_step="machine train runs") from error
+
+    def _claimed(self) -> bool:
+        from filelock import FileLock, Timeout
+
+        if not (self.folder / _LOCK).exists():
+            return False
+        try:
+            with FileLock(self.folder / _LOCK, timeout=0, mode=0o600):
+                return False
+        except Timeout:
+            return True
 
     def write_config(self, config: dict[str, Any]) -> None:
         """Makes the folder and keeps what the run is made of."""
@@ -86,20 +117,20 @@ class Run:
 
     def add_metrics(self, metrics: dict[str, Any]) -> None:
         """Appends a line of metrics."""
-        append_line(self.folder / "metrics.jsonl", json.dumps(metrics).encode())
+        self._append("metrics.jsonl", json.dumps(metrics).encode())
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Appends a checkpoint."""
-        append_line(self.folder / "checkpoints.jsonl", msgspec.json.encode(checkpoint))
+        self._append("checkpoints.jsonl", msgspec.json.encode(checkpoint))
 
     def metrics(self) -> list[dict[str, Any]]:
         """A line for each step, in order; of a step done twice (resumed from before it), the later one."""
-        steps = {line["step"]: line for line in map(json.loads, self._lines("metrics.jsonl"))}
+        steps = {line["step"]: line for line in self._lines("metrics.jsonl", dict[str, Any])}
         return [steps[step] for step in sorted(steps)]
 
     def checkpoints(self) -> list[Checkpoint]:
         """Every checkpoint, oldest first."""
-        return [msgspec.json.decode(line, type=Checkpoint) for line in self._lines("checkpoints.jsonl")]
+        return list(self._lines("checkpoints.jsonl", Checkpoint))
 
     def resumable(self) -> Checkpoint | None:
         """The last checkpoint that training can go on from."""
@@ -109,10 +140,24 @@ class Run:
         """The last checkpoint that can be asked."""
         return next((c for c in reversed(self.checkpoints()) if c.sampler), None)
 
-    def _lines(self, name: str) -> Iterator[bytes]:
+    def _append(self, name: str, line: bytes) -> None:
         path = self.folder / name
-        if path.exists():
-            yield from (line for line in path.read_bytes().split(b"\n")[:-1] if line)
+        if path.exists() and not (kept := path.read_bytes()).endswith(b"\n") and kept:
+            write_private(path, kept[: kept.rfind(b"\n") + 1])
+        append_line(path, line)
+
+    def _lines(self, name: str, kind: type[_T]) -> Iterator[_T]:
+        if (self.folder / name).exists():
+            for line in self._read(name).split(b"\n")[:-1]:
+                yield self._decoded(name, line, kind)
+
+    def _decoded(self, name: str, data: bytes, kind: type[_T]) -> _T:
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except msgspec.DecodeError as error:
+            raise StoreError(
+                f"{self.folder / name} is damaged: {error}", next_step=f"move {self.folder} away"
+            ) from error
 
     def _read(self, name: str) -> bytes:
         try:
@@ -154,15 +199,3 @@ def find_run(folder: Path, ref: str = "latest") -> Run:
 def now() -> str:
     """The time, in UTC, to the second."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _alive(pid: int) -> bool:
-    if os.name == "nt":
-        return True
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True

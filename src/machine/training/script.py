@@ -16,15 +16,18 @@ from pathlib import Path
 import msgspec
 
 from machine.dataset.render import Example, fingerprint
+from machine.dataset.scan import refuse_secrets
 from machine.dataset.select import good_rows, rows_of
+from machine.dataset.split import split
 from machine.errors import MachineError, Refused
 from machine.store.pool import Pool
 from machine.tinker.service import Endpoint
 from machine.trace import Row
-from machine.training.config import POOL, Config, parse_config
+from machine.training.config import POOL, Config
 from machine.training.recipe import Plan, plan
 from machine.training.run import Run, State, find_run, new_id, now
 
+MEND_SECRET = "tag the turn again (it is redacted then), or leave the row out"
 _PACKAGES = ("tinker", "tinker-cookbook", "tml-renderers", "pi-machine")
 
 
@@ -60,9 +63,12 @@ def begin(
     """The run's folder and its plan: a new run, or the one to resume, which must be of the same data and recipe.
 
     Raises:
-        Refused: an example is longer than `max_length`, it comes to 0 steps, or the run cannot be resumed.
+        Refused: an example is longer than `max_length`, a row that is to leave this machine holds a secret, it comes to
+            0 steps, or the run cannot be resumed.
     """
     check_lengths(config, examples)
+    if not where.local:
+        refuse_secrets(split(load_rows(config, store), config.test_size, config.seed).train, MEND_SECRET)
     data = fingerprint(examples)
     if given.resume is not None:
         return _resumed(find_run(store / "runs", given.resume), config, data)
@@ -82,6 +88,7 @@ def begin(
             "versions": {name: _version(name) for name in _PACKAGES} | {"python": sys.version.split()[0]},
         }
     )
+    run.claim()
     run.write_state(State("running", 0, planned.steps, now(), os.getpid()))
     return run, planned
 
@@ -102,7 +109,7 @@ def say(line: str) -> None:
     """One line of progress. When nobody reads any more, the run is told to save its state and stop."""
     try:
         print(line, flush=True)
-    except BrokenPipeError:
+    except OSError:  # a closed pipe, or a terminal that is gone
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         signal.raise_signal(signal.SIGINT)
 
@@ -121,12 +128,11 @@ def finish(main: Callable[[Arguments], None]) -> int:
 
 
 def _resumed(run: Run, config: Config, data: str) -> tuple[Run, Plan]:
+    run.claim()
     kept = run.config
     if run.state.status == "done":
         raise Refused(f"run {run.id} is done", next_step="machine train run (a new run)")
-    if run.state.status == "running":
-        raise Refused(f"run {run.id} is still running", next_step="machine train runs")
-    if kept["data"]["sha256"] != data or parse_config(kept["recipe"]) != config:
+    if kept["data"]["sha256"] != data or kept["recipe"] != msgspec.to_builtins(config):
         what = "rows" if kept["data"]["sha256"] != data else "recipe in tinker.yaml"
         raise Refused(
             f"the {what} changed since run {run.id} began; going on would not be the same run",
