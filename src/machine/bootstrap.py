@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -118,7 +119,7 @@ def _once(venv: Path, name: str, about: str, key: str, step: Callable[[], None])
 def _still_there(venv: Path, name: str) -> bool:
     match name:
         case "pi":
-            return tools(venv).pi is not None
+            return tools(venv).pi is not None and (os.name == "nt" or _launcher(venv).exists())
         case "model":
             models = os.environ.get("MACHINE_MODELS_DIR")
             home = Path(os.environ.get("MACHINE_DATA_DIR") or Path.home() / ".machine").expanduser()
@@ -146,6 +147,20 @@ def _npm_install(venv: Path) -> None:
     path = f"{node.parent}{os.pathsep}{os.environ.get('PATH', '')}"
     command = [str(node), str(npm), "install", "--no-fund", "--no-audit", "--loglevel=error"]
     _run(command, "check the connection to the npm registry, then run it again", cwd=PACKAGE, env={"PATH": path})
+    pi = tools(venv).pi
+    if pi is not None and os.name != "nt":
+        _launcher(venv).write_text(_LAUNCHER.format(node=shlex.quote(str(node)), pi=shlex.quote(str(pi))))
+        _launcher(venv).chmod(0o755)
+
+
+_LAUNCHER = """#!/bin/sh
+# Pi with a Node that is new enough for it. Written by Machine's set-up.
+PATH="$(dirname {node}):$PATH" exec {node} {pi} "$@"
+"""
+
+
+def _launcher(venv: Path) -> Path:
+    return venv / "bin" / "pi"
 
 
 def _model(python: Path) -> None:
