@@ -145,8 +145,9 @@ def _npm_install(venv: Path) -> None:
         raise SetupError("no Node >= 22.19 with npm was found; install Node, then run it again")
     # npm's own scripts call `node`: the one that was chosen must come first
     path = f"{node.parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    environment = {"PATH": path, "NPM_CONFIG_UPDATE_NOTIFIER": "false"}
     command = [str(node), str(npm), "install", "--no-fund", "--no-audit", "--loglevel=error"]
-    _run(command, "check the connection to the npm registry, then run it again", cwd=PACKAGE, env={"PATH": path})
+    _run(command, "check the connection to the npm registry, then run it again", cwd=PACKAGE, env=environment)
     pi = tools(venv).pi
     if pi is not None and os.name != "nt":
         _launcher(venv).write_text(_LAUNCHER.format(node=shlex.quote(str(node)), pi=shlex.quote(str(pi))))

@@ -38,7 +38,7 @@ def test_start_status_stop_and_start_after_kill(folder, state):
     assert life.status(state=state) is None
     info = life.start(folder, state=state)
     assert life.start(folder, state=state) == life.status(state=state) == info
-    assert {file.stat().st_mode & 0o777 for file in state.iterdir() if file.suffix != ".lock"} <= {0o600, 0o700}
+    assert {file.stat().st_mode & 0o777 for file in state.iterdir()} <= {0o600, 0o700}
     key = (state / "key").read_text()
     assert key.startswith("tml-")
     with pytest.raises(ServiceError, match="running"):

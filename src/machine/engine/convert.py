@@ -57,7 +57,7 @@ def ensure_model(say: Callable[[str], None] = lambda message: None) -> Path:
     """
     base = private_folder(models_dir())
     folder = base / MODEL_NAME.rpartition("/")[2]
-    with FileLock(base / ".lock"):
+    with FileLock(base / ".lock", mode=0o600):
         if (folder / "model.safetensors").is_file():
             return folder
         for stale in base.glob(".tmp-*"):

@@ -50,7 +50,7 @@ def start(model: Path | None = None, *, state: Path | None = None, dtype: str = 
         ServiceError: it did not come up (the message ends with its log), or another one runs here, or hangs.
     """
     state = private_folder(state or engine_dir())
-    with FileLock(state / "start.lock"):
+    with FileLock(state / "start.lock", mode=0o600):
         if (running := _settled(state)) is not None:
             if model is not None and model.absolute() != running.model_path:
                 raise ServiceError(f"an engine with {running.model} is running", next_step="machine engine stop")
@@ -109,7 +109,7 @@ def _alive(state: Path) -> bool:
     if not (state / LOCK).exists():
         return False
     try:
-        with FileLock(state / LOCK, timeout=0):
+        with FileLock(state / LOCK, timeout=0, mode=0o600):
             return False
     except Timeout:
         return True

@@ -101,7 +101,7 @@ def serve(
         ServiceError: an engine with this state folder is running, or the port is taken.
     """
     private_folder(state)
-    lock = FileLock(state / LOCK)
+    lock = FileLock(state / LOCK, mode=0o600)
     try:
         lock.acquire(timeout=0)
     except Timeout as error:
