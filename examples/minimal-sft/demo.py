@@ -34,6 +34,8 @@ PROMPT = "You are a helpful assistant."
 STYLE = r"regex:^ANSWER: (?!.*ANSWER)\S+(?: \S+){0,11}\.$"
 SAMPLING = ("--temperature", "0", "--max-tokens", "64")
 UNSEEN = "What is the capital of Portugal?"
+MOST_BEFORE, LEAST_AFTER = 0.05, 0.90
+"""Shares of held-out answers in the style that the demo stays under before training, and reaches after it."""
 TRUNCATED = "reached its output token limit"
 console = Console(highlight=False)
 
@@ -220,6 +222,8 @@ def _summary(demo: Demo, engine_peak: float) -> None:
     table.add_row("in all", f"{sum(demo.seconds.values()):.0f} s")
     table.add_row("where it all lies", str(demo.root))
     console.print(table)
+    if compared["baseline"] > MOST_BEFORE * cases or compared["checkpoint"] < LEAST_AFTER * cases:
+        raise DemoError("the style was not learnt as it should be: see the comparison above")
     console.print(
         "[bold]In a project of your own:[/] pi install . (here), then in Pi, after an answer that you liked: /good"
     )
