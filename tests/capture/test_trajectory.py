@@ -424,3 +424,14 @@ def test_whatever_an_entry_holds_there_is_a_row_that_reads_back_or_a_refusal(tmp
         except Refused:
             continue
         check(decode(encode(row)))
+
+
+def test_json_that_is_nested_too_deep_is_refused(make):
+    deep = json.loads("[" * 600 + "]" * 600)
+    s = Script(tools=[TOOL])
+    s.user("Hi")
+    s.assistant("", [("c1", {"a": deep})])
+    s.result("c1", "x")
+    s.assistant("Done.")
+    with pytest.raises(Refused, match="too deep"):
+        make(s)

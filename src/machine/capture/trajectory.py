@@ -72,7 +72,15 @@ def row_of(
         Refused: the turn cannot be rebuilt exactly, or nothing in it can be learnt; the message names the entry.
         SessionFault: the path to `leaf` is damaged.
     """
-    recorder = recorder or Recorder()
+    try:
+        return _row_of(session, tag, leaf, note, answer, recorder or Recorder())
+    except RecursionError as error:
+        raise Refused("the turn holds JSON that is nested too deep", next_step="tag another turn") from error
+
+
+def _row_of(
+    session: Session, tag: Tag, leaf: str | None, note: str | None, answer: str | None, recorder: Recorder
+) -> Row:
     path = session.path(leaf)
     turn = last_turn(path)
     entries = [entry["id"] for entry in path[turn.start : turn.end + 1]]
