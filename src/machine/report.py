@@ -44,6 +44,12 @@ def printable(text: str) -> str:
     return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
 
 
+def one_line(text: str, width: int) -> str:
+    """`text` on one line of at most `width` characters, to be shown in a cell."""
+    line = " ".join(text.split())
+    return line if len(line) <= width else line[: width - 1] + "…"
+
+
 def as_markdown(report: Report) -> str:
     """The report for Pi. Cells are escaped, so that no content can open markup or break a table."""
     blocks = [f"**{_escape(report.title)}**"]

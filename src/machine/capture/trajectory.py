@@ -16,6 +16,7 @@ from machine.capture.shapes import UNSENT
 from machine.capture.turn import last_turn
 from machine.errors import Refused
 from machine.privacy.redact import redacted
+from machine.report import one_line
 from machine.trace import Edit, Row, Source, Tag, digest, well_formed
 
 NO_RESULT = "No result provided"
@@ -283,9 +284,4 @@ def preview(row: Row, width: int = 60) -> tuple[str, str]:
     first, last = (row.target[0], row.target[-1]) if row.target else (len(row.messages), None)
     question = next((text_of(m["content"]) for m in row.messages[:first][::-1] if m["role"] == "user"), "")
     answer = "" if last is None else text_of(row.messages[last]["content"])
-    return _one_line(question, width), _one_line(answer, width)
-
-
-def _one_line(text: str, width: int) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+    return one_line(question, width), one_line(answer, width)

@@ -10,7 +10,7 @@ import click
 from machine.commands.common import RECIPE, consent
 from machine.errors import Refused
 from machine.host import Host
-from machine.report import Report, Table
+from machine.report import Report, Table, one_line
 from machine.store.project import Project
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SUITE = "suite.jsonl"
 _ASK_AGAIN = "machine train eval baseline --yes, then machine train eval checkpoint --yes"
 _SHOWN = 5
+_WIDTH = 70
 
 
 @click.group("eval")
@@ -215,7 +216,7 @@ def _answered(project: Project, record: "Record", next_step: str) -> Report:
     ]
     if proof.distance is not None:
         rows.insert(2, ("Proof", f"its probe is {proof.distance:.3g} nats a token from the base's"))
-    shown = [(s.case, "yes" if s.passed else "no", _short(s.text)) for s in record.samples[:_SHOWN]]
+    shown = [(s.case, "yes" if s.passed else "no", one_line(s.text, _WIDTH)) for s in record.samples[:_SHOWN]]
     return Report(
         f"{record.name}: {passed} of {cases} cases passed",
         rows=rows,
@@ -231,7 +232,10 @@ def _compared(found: "Comparison", before: "Record", after: "Record", cases: "Se
     questions = {case.id: case.question for case in cases}
     order = [*found.losses, *found.wins][:_SHOWN]
     rest = [id for id in new if id not in order][: _SHOWN - len(order)]
-    shown = [(_short(questions.get(id, id)), _short(old[id].text), _short(new[id].text)) for id in [*order, *rest]]
+    shown = [
+        tuple(one_line(text, _WIDTH) for text in (questions.get(id, id), old[id].text, new[id].text))
+        for id in [*order, *rest]
+    ]
     rates = {
         "baseline": (found.baseline, found.baseline_interval),
         "checkpoint": (found.candidate, found.candidate_interval),
@@ -304,8 +308,3 @@ def _as_baseline(project: Project) -> Any:
 
 def _rate(passed: int, cases: int, ends: tuple[float, float]) -> str:
     return f"{passed} of {cases} = {passed / cases:.0%} (95 % interval {ends[0]:.0%} to {ends[1]:.0%})"
-
-
-def _short(text: str, limit: int = 70) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"

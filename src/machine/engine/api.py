@@ -17,7 +17,7 @@ from machine.engine import wire
 from machine.engine.checkpoints import CheckpointPath
 from machine.engine.core import EPHEMERAL_SECONDS, Engine, Run, Session, modules_of
 from machine.engine.faults import Fault, NotFound
-from machine.engine.futures import Answer, Future
+from machine.engine.futures import PROTOBUF, Answer, Future
 from machine.engine.sampling import SampleRequest, SamplingParams
 
 HOLD_SECONDS = 25.0
@@ -228,7 +228,7 @@ async def asample(request: Request) -> Response:
             raise Fault(f"base_model: {asked.base_model!r} is not here; this engine serves {engine.name}")
         source = engine.source(asked.model_path)
     id = f"{asked.sampling_session_id or uuid.uuid4()}:{asked.seq_id}"
-    future = engine.sample(id, sample, source, lambda done: Answer(wire.encode_sample(done), "application/x-protobuf"))
+    future = engine.sample(id, sample, source, lambda done: Answer(wire.encode_sample(done), PROTOBUF))
     sequences = [f"{id}:{i}" for i in range(asked.num_samples)]
     return JSONResponse({"request_id": future.id, "sample_sequence_ids": sequences})
 

@@ -16,7 +16,7 @@ import torch
 from machine.engine import checkpoints, wire
 from machine.engine.checkpoints import CheckpointFiles, CheckpointPath, Checkpoints
 from machine.engine.faults import Fault, Gone, NotFound
-from machine.engine.futures import Answer, Future, Futures, Job, Queue, Worker, guarded
+from machine.engine.futures import PROTOBUF, Answer, Future, Futures, Job, Queue, Worker, guarded
 from machine.engine.lora import ATTENTION, MLP, Lora
 from machine.engine.model import Llama
 from machine.engine.sampling import MAX_BATCH, Decoder, PrefixCache, SampleRequest
@@ -178,7 +178,7 @@ class Engine:
         trainee = self._trainee(request.model_id)
         data = wire.datums(request, self.model.config.vocabulary, self.context)
         outcome = forward_backward(self.model, trainee.lora, data, request.loss, backward=request.backward)
-        return Answer(wire.encode_outcome(outcome), "application/x-protobuf")
+        return Answer(wire.encode_outcome(outcome), PROTOBUF)
 
     def do_optim_step(self, request: wire.OptimStep) -> Answer:
         """One step of the optimiser."""

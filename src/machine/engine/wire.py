@@ -17,6 +17,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from tinker.proto import tinker_public_pb2 as pb
 
 from machine.engine.faults import Fault
+from machine.engine.lora import MAX_RANK
 from machine.engine.losses import REQUIRED, Loss
 from machine.engine.optimizer import AdamParams
 from machine.engine.sampling import SampleRequest
@@ -55,7 +56,7 @@ class OfSession(msgspec.Struct):
 class LoraConfig(msgspec.Struct):
     """The adapter that a client asks for; `train_unembed` is accepted and has no effect (see `weights_info`)."""
 
-    rank: Annotated[int, msgspec.Meta(ge=1, le=512)] = 32
+    rank: Annotated[int, msgspec.Meta(ge=1, le=MAX_RANK)] = 32
     seed: int | None = None
     train_unembed: bool = True
     train_mlp: bool = True

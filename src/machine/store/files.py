@@ -80,15 +80,36 @@ def write_private(path: Path, data: bytes) -> None:
         raise
 
 
-def append_line(path: Path, line: bytes) -> None:
-    """Appends one line (its LF is added) and syncs; for small logs whose lines need no lock of their own."""
-    descriptor = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+def append_line(path: Path, line: bytes, *, cut_torn: bool = False) -> None:
+    """Appends one line (its LF is added) and syncs; for small logs whose lines need no lock of their own.
+
+    With `cut_torn`, what a crash left of a line is cut off first, so that it cannot spoil this one.
+    """
+    descriptor = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         with explained(path):
+            if cut_torn:
+                size, torn = torn_tail(descriptor)
+                os.ftruncate(descriptor, size - len(torn))
             write_all(descriptor, line + b"\n")
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def torn_tail(descriptor: int) -> tuple[int, bytes]:
+    """The file's size in bytes, and what comes after its last LF."""
+    size = keep = os.fstat(descriptor).st_size
+    chunks: list[bytes] = []
+    while keep:
+        step = min(keep, 65536)
+        chunk = os.pread(descriptor, step, keep - step)
+        cut = chunk.rfind(b"\n") + 1
+        chunks.append(chunk[cut:])
+        if cut:
+            break
+        keep -= step
+    return size, b"".join(reversed(chunks))
 
 
 def write_all(descriptor: int, data: bytes) -> None:

@@ -12,19 +12,21 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from machine.errors import Refused, StoreError
 from machine.home import machine_home
-from machine.store.files import append_line, explained, open_private, private_folder, sync_folder, write_all
+from machine.store.files import append_line, explained, open_private, private_folder, sync_folder, torn_tail, write_all
 from machine.store.index import Index, Place
 from machine.trace import Row, decode, encode
 
 LOCK_SECONDS = 30.0
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,9 @@ class Pool:
         """
         private_folder(self.path.parent)
         with _locked(self.path.with_suffix(".lock")):
-            if self.path.exists():
-                with self._index() as index:
-                    held = index.same(row)
-                if held and held.tag == row.tag and row.note in (None, held.note):
-                    return Appended(held.id, duplicate=True)
+            held = self._ask(lambda index: index.same(row), None)
+            if held and held.tag == row.tag and row.note in (None, held.note):
+                return Appended(held.id, duplicate=True)
             _append(self.path, encode(row), torn=self.torn)
         return Appended(row.id, duplicate=False)
 
@@ -76,41 +76,27 @@ class Pool:
         Raises:
             Refused: none or several do.
         """
-        if self.path.exists():
-            with self._index() as index:
-                found = index.find(prefix)
-            if len(found) == 1:
-                return next(self._read(found))
-            if found:
-                raise Refused(f"{prefix!r} begins the ids of several rows", next_step="type more of the id")
+        found: list[Place] = self._ask(lambda index: index.find(prefix), [])
+        if len(found) == 1:
+            return next(self._read(found))
+        if found:
+            raise Refused(f"{prefix!r} begins the ids of several rows", next_step="type more of the id")
         raise Refused(f"no row {prefix!r} in this project's pool", next_step="machine tagged")
 
     def counts(self) -> dict[str, int]:
         """Rows in force by tag."""
-        if not self.path.exists():
-            return {}
-        with self._index() as index:
-            return index.counts()
+        return self._ask(lambda index: index.counts(), {})
 
     def broken(self) -> int:
         """Lines that are not rows (damaged, or written by something else)."""
-        if not self.path.exists():
-            return 0
-        with self._index() as index:
-            return index.broken()
+        return self._ask(lambda index: index.broken(), 0)
 
     def tagged_entries(self, session: str) -> set[str]:
         """The last entry id of every turn of a session that has a row."""
-        if not self.path.exists():
-            return set()
-        with self._index() as index:
-            return index.tagged_entries(session)
+        return self._ask(lambda index: index.tagged_entries(session), set())
 
     def _places(self, tag: str | None = None, newest: int | None = None) -> list[Place]:
-        if not self.path.exists():
-            return []
-        with self._index() as index:
-            return index.places(tag, newest)
+        return self._ask(lambda index: index.places(tag, newest), [])
 
     def _read(self, places: list[Place]) -> Iterator[Row]:
         if not places:
@@ -131,8 +117,12 @@ class Pool:
                 next_step=f"remove {self.path.with_suffix('.index')}; it is made anew",
             ) from error
 
-    def _index(self) -> Index:
-        return Index(self.path, self.path.with_suffix(".index"))
+    def _ask(self, ask: Callable[[Index], _T], nothing: _T) -> _T:
+        """The index's answer; `nothing` where there is no pool yet, and so no index to make."""
+        if not self.path.exists():
+            return nothing
+        with Index(self.path, self.path.with_suffix(".index")) as index:
+            return ask(index)
 
 
 def append_elsewhere(path: Path, row: Row) -> None:
@@ -168,7 +158,7 @@ def _append(path: Path, line: bytes, torn: Path | None) -> None:
     descriptor = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         with explained(path):
-            size, tail = _tail(descriptor)
+            size, tail = torn_tail(descriptor)
             if tail and torn is not None and not _is_json(tail):
                 stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
                 append_line(torn, f"# set aside {stamp}\n".encode() + tail)
@@ -185,21 +175,6 @@ def _append(path: Path, line: bytes, torn: Path | None) -> None:
                 sync_folder(path.parent)
     finally:
         os.close(descriptor)
-
-
-def _tail(descriptor: int) -> tuple[int, bytes]:
-    """The file's size in bytes, and what comes after its last LF."""
-    size = keep = os.fstat(descriptor).st_size
-    chunks: list[bytes] = []
-    while keep:
-        step = min(keep, 65536)
-        chunk = os.pread(descriptor, step, keep - step)
-        cut = chunk.rfind(b"\n") + 1
-        chunks.append(chunk[cut:])
-        if cut:
-            break
-        keep -= step
-    return size, b"".join(reversed(chunks))
 
 
 def _is_json(tail: bytes) -> bool:

@@ -117,11 +117,11 @@ class Run:
 
     def add_metrics(self, metrics: dict[str, Any]) -> None:
         """Appends a line of metrics."""
-        self._append("metrics.jsonl", json.dumps(metrics).encode())
+        append_line(self.folder / "metrics.jsonl", json.dumps(metrics).encode(), cut_torn=True)
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Appends a checkpoint."""
-        self._append("checkpoints.jsonl", msgspec.json.encode(checkpoint))
+        append_line(self.folder / "checkpoints.jsonl", msgspec.json.encode(checkpoint), cut_torn=True)
 
     def metrics(self) -> list[dict[str, Any]]:
         """A line for each step, in order; of a step done twice (resumed from before it), the later one."""
@@ -139,12 +139,6 @@ class Run:
     def sampler(self) -> Checkpoint | None:
         """The last checkpoint that can be asked."""
         return next((c for c in reversed(self.checkpoints()) if c.sampler), None)
-
-    def _append(self, name: str, line: bytes) -> None:
-        path = self.folder / name
-        if path.exists() and not (kept := path.read_bytes()).endswith(b"\n") and kept:
-            write_private(path, kept[: kept.rfind(b"\n") + 1])
-        append_line(path, line)
 
     def _lines(self, name: str, kind: type[_T]) -> Iterator[_T]:
         if (self.folder / name).exists():
