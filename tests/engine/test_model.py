@@ -3,7 +3,8 @@ import json
 import pytest
 import torch
 
-from machine.engine.model import Config, Llama, Packed, PackedAttention
+from machine.engine.model import Config, Llama
+from machine.engine.packing import Packed, PackedAttention
 from machine.errors import UsageError
 
 ROWS = [[5, 6, 7, 8, 9, 10], [5, 6, 7, 11], [5, 6, 7]]

@@ -1,7 +1,7 @@
 """A Llama on torch: frozen base weights, tokens without padding, attention handed in by the caller.
 
 `Llama.forward` takes T tokens with their positions and knows nothing of rows: which token sees which is the business
-of an `Attend` function. `PackedAttention` (below) does it for training, `sampling` for prefill and decoding.
+of an `Attend` function: `packing` has one for training, `sampling` one for prefill and one for decoding.
 Letters in shapes: T tokens, d width, H query heads, K key-value heads, D head size, f MLP width, V vocabulary.
 """
 
@@ -202,74 +202,6 @@ class Llama:
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
         return F.rms_norm(x, (self.config.width,), weight, self.config.norm_eps)
-
-
-@dataclass(frozen=True)
-class Packed:
-    """Rows in one sequence of tokens: a prefix that all rows begin with, once, then what each row has of its own.
-
-    `spans[r]` is where row r's own tokens lie; they see the prefix and, causally, themselves.
-    """
-
-    tokens: Tensor  # [T] int64
-    positions: Tensor  # [T] int64
-    prefix: int
-    spans: tuple[tuple[int, int], ...]
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[int]], prefix: int) -> "Packed":
-        """Packs `rows`, whose first `prefix` tokens are the same."""
-        tokens, positions, spans = list(rows[0][:prefix]), list(range(prefix)), []
-        for row in rows:
-            spans.append((len(tokens), len(tokens) + len(row) - prefix))
-            tokens += row[prefix:]
-            positions += range(prefix, len(row))
-        return cls(torch.tensor(tokens), torch.tensor(positions), prefix, tuple(spans))
-
-    def places(self, row: int) -> Tensor:
-        """Where in the packed sequence the tokens of a row lie: [length of the row]."""
-        start, stop = self.spans[row]
-        return torch.cat([torch.arange(self.prefix), torch.arange(start, stop)])
-
-
-class PackedAttention:
-    """Causal attention within each row of a `Packed`."""
-
-    def __init__(self, packed: Packed) -> None:
-        self.packed = packed
-        self._masks: dict[int, Tensor] = {}
-
-    def __call__(self, layer: int, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
-        """See `Attend`."""
-        p = self.packed.prefix
-        mixed = [attention(q[:p], k[:p], v[:p])] if p else []
-        for start, stop in self.packed.spans:
-            if start == stop:
-                continue
-            own = slice(start, stop)
-            if p:
-                keys, values = torch.cat([k[:p], k[own]]), torch.cat([v[:p], v[own]])
-                mixed.append(attention(q[own], keys, values, self._mask(stop - start)))
-            else:
-                mixed.append(attention(q[own], k[own], v[own]))
-        return torch.cat(mixed)
-
-    def _mask(self, n: int) -> Tensor:
-        if n not in self._masks:
-            self._masks[n] = causal_mask(n, self.packed.prefix)
-        return self._masks[n]
-
-
-def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    """q [n, H, D] over k, v [m, K, D] -> [n, H * D]; causal when there is no mask [n, m]."""
-    q, k, v = (x.transpose(0, 1).unsqueeze(0) for x in (q, k, v))  # [1, heads, n or m, D]
-    mixed = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True)
-    return mixed[0].transpose(0, 1).flatten(1)
-
-
-def causal_mask(n: int, past: int) -> Tensor:
-    """[n, past + n] bool: token i sees the past, and tokens up to itself."""
-    return torch.ones(n, past + n, dtype=torch.bool).tril(past)
 
 
 def _linear(x: Tensor, weight: Tensor, adapter: Adapter | None, layer: int, modules: Sequence[str]) -> Tensor:

@@ -17,7 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from machine.engine.model import Llama, attention, causal_mask
+from machine.engine.attention import attention, causal_mask
+from machine.engine.model import Llama
 
 MAX_BATCH = 32
 """Sequences that decode together."""

@@ -17,8 +17,9 @@ from torch import Tensor
 from machine.engine.faults import Fault
 from machine.engine.lora import Lora
 from machine.engine.losses import Loss
-from machine.engine.model import Llama, Packed, PackedAttention
+from machine.engine.model import Llama
 from machine.engine.optimizer import Adam, AdamParams
+from machine.engine.packing import Packed, PackedAttention
 
 MICRO_BATCH = 1024
 """Tokens that pass through the model at once; a longer row goes alone, with activations computed twice."""
