@@ -1,7 +1,7 @@
 """The engine against transformers and peft: same machine, same model, float32, one run. `python bench/engine.py`.
 
 Training: one forward and backward pass of LoRA (rank 32, all linear layers) over rows of which the last 24 tokens have
-weight; theirs is one batch with full logits, as `Trainer` does it. Sampling: greedy, 32 tokens, no adapter.
+weight; theirs is one batch with full logits, as `Trainer` does it.
 Ratios over 1 say that the engine is faster. Needs the default model, and fetches it the first time; 1 to 2 minutes.
 """
 
@@ -25,10 +25,9 @@ from machine.engine.convert import ensure_model
 from machine.engine.lora import MODULES, Lora
 from machine.engine.losses import Loss
 from machine.engine.model import Llama
-from machine.engine.sampling import Decoder, PrefixCache, SampleRequest, SamplingParams
 from machine.engine.trainer import Datum, forward_backward
 
-TRAINED, ANSWER, RANK = 24, 32, 32
+TRAINED, RANK = 24, 32
 CASES = {"rows that share 160 of 192 tokens": (160, 32), "rows that share nothing": (0, 192)}
 
 
@@ -64,22 +63,6 @@ def train_theirs(model: torch.nn.Module, batch: list[list[int]]) -> None:
     model(input_ids=tokens, labels=labels).loss.backward()
 
 
-def sample_ours(model: Llama, prompts: list[list[int]]) -> None:
-    """Answers to all prompts, in one batch."""
-    decoder = Decoder(model, "base", PrefixCache(), lambda tokens: "")
-    for prompt in prompts:
-        decoder.admit(SampleRequest(prompt, SamplingParams(ANSWER, temperature=0.0)))
-    while decoder.active:
-        decoder.step()
-
-
-def sample_theirs(model: torch.nn.Module, prompt: list[int]) -> None:
-    """An answer by `generate`."""
-    given = torch.tensor([prompt])
-    model.generate(given, attention_mask=torch.ones_like(given), max_new_tokens=ANSWER, min_new_tokens=ANSWER,
-                   do_sample=False, pad_token_id=0)  # fmt: skip
-
-
 def main() -> None:
     """Measures and prints a table, then the same as JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -100,13 +83,6 @@ def main() -> None:
 
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, {folder.name}, fp32\n")
     print(f"{'tokens/s':<44}{'engine':>8}{'hf':>10}{'ratio':>10}")
-    prompt = rows(1, 0, 63, ours.config.vocabulary)[0]
-    alone = seconds(lambda: sample_ours(ours, [prompt]), asked.repeats)
-    compare("sampling, one request", ANSWER, alone, seconds(lambda: sample_theirs(theirs, prompt), asked.repeats))
-    eight = [[*prompt[:-1], i + 3] for i in range(8)]
-    together = seconds(lambda: sample_ours(ours, eight), asked.repeats)
-    compare("sampling, 8 requests against 8 in turn", 8 * ANSWER, together, 8 * alone)
-
     targets = [f"{module}_proj" for module in MODULES]
     adapted = get_peft_model(theirs, LoraConfig(r=RANK, lora_alpha=32, target_modules=targets, task_type="CAUSAL_LM"))
     for name, (shared, own) in CASES.items():

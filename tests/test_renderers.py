@@ -1,9 +1,19 @@
 import itertools
+import json
+import shutil
 
 import pytest
 
 from machine.errors import Refused, UsageError
-from machine.renderers import CHATML, get_renderer, load_tokenizer, renderer_name, to_conversation
+from machine.renderers import (
+    CHATML,
+    TEMPLATE,
+    get_renderer,
+    load_tokenizer,
+    local_model,
+    renderer_name,
+    to_conversation,
+)
 
 MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 TOOL = {"name": "ls", "description": "Lists files", "parameters": {"type": "object", "properties": {}}}
@@ -26,15 +36,28 @@ def call(arguments, id="c1"):
     return {"type": "function", "id": id, "function": {"name": "ls", "arguments": arguments}}
 
 
-def test_the_prompt_is_the_models_own_template(renderer):
-    messages = [
-        {"role": "system", "content": "You are brief."},
-        {"role": "user", "content": "What is 12 + 30?"},
-        {"role": "assistant", "content": "42"},
-        {"role": "user", "content": "Why? \n"},
-    ]
+SYSTEM = {"role": "system", "content": "You are brief."}
+TURNS = [
+    {"role": "user", "content": "What is 12 + 30?"},
+    {"role": "assistant", "content": "42"},
+    {"role": "user", "content": "Why? \n"},
+]
+
+
+@pytest.mark.parametrize("messages", [[SYSTEM, *TURNS], TURNS, TURNS[:1]], ids=["system", "none", "one"])
+def test_the_prompt_is_the_models_own_template(renderer, messages):
     template = renderer.tokenizer.apply_chat_template(messages, add_generation_prompt=True, return_dict=False)
     assert prompt(renderer, messages) == template
+
+
+@pytest.mark.parametrize("tools", [(), (TOOL,)])
+def test_a_trained_answer_follows_the_prompt_that_is_asked_with(renderer, tools):
+    conversation = to_conversation(renderer, TURNS[:2], tools)
+    tokens, weights = renderer.build_supervised_example(conversation)
+    asked = prompt(renderer, TURNS[:1], tools)
+    assert tokens.to_ints()[: len(asked)] == asked
+    assert not weights[: len(asked)].any()
+    assert renderer.tokenizer.decode(tokens.to_ints()[len(asked) :]) == "42<|im_end|>"
 
 
 def test_thinking_stays_so_that_every_prompt_is_a_prefix_of_the_next(renderer):
@@ -90,7 +113,29 @@ def test_names(tmp_path, renderer):
             renderer_name(unknown)
     with pytest.raises(UsageError):
         get_renderer("nothing", renderer.tokenizer)
-    (tmp_path / "config.json").write_text("{}")
-    (tmp_path / "tokenizer.json").write_text("{}")
-    (tmp_path / "chat_template.jinja").write_text("{{ '<|start_header_id|>' }}")
-    assert renderer_name(str(tmp_path)) == "llama3"
+
+
+def test_the_renderer_is_chosen_by_the_models_own_template(tmp_path, renderer):
+    for file in ("config.json", "tokenizer.json", "tokenizer_config.json"):
+        shutil.copy(local_model(MODEL) / file, tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    (tmp_path / "chat_template.jinja").write_text("{{ '<|im_start|>' }}{{ tools }}")
+    assert renderer_name(str(tmp_path)) == TEMPLATE
+
+
+def test_a_model_without_a_chat_template_is_refused(tmp_path, renderer):
+    for file in ("config.json", "tokenizer.json"):
+        shutil.copy(local_model(MODEL) / file, tmp_path)
+    (tmp_path / "model.safetensors").touch()
+    with pytest.raises(UsageError, match="no chat template"):
+        renderer_name(str(tmp_path))
+
+
+def test_the_engines_model_is_known_by_its_name(tmp_path, monkeypatch, renderer):
+    folder = local_model(MODEL)
+    monkeypatch.setenv("MACHINE_MODELS_DIR", str(folder.parent))
+    monkeypatch.setenv("MACHINE_DATA_DIR", str(tmp_path))
+    assert local_model("mine") is None
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "engine.json").write_text(json.dumps({"model": "mine", "model_path": str(folder)}))
+    assert local_model("mine") == folder

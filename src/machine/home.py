@@ -19,3 +19,11 @@ def models_dir() -> Path:
 def engine_dir() -> Path:
     """The embedded engine's discovery file, key, log and checkpoints."""
     return machine_home() / "engine"
+
+
+def hub_cache() -> Path:
+    """Where Hugging Face's own tools keep what they download; their variables move it."""
+    for name, below in (("HF_HUB_CACHE", ""), ("HF_HOME", "hub"), ("XDG_CACHE_HOME", "huggingface/hub")):
+        if chosen := os.environ.get(name):
+            return Path(chosen).expanduser().absolute() / below
+    return Path.home() / ".cache" / "huggingface" / "hub"

@@ -1,7 +1,11 @@
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from machine.commands import run
-from machine.report import as_json
+from machine.report import as_json, as_text
 
 
 class Shell:
@@ -46,3 +50,33 @@ def test_a_folder_that_is_no_model_is_told(shell, tmp_path):
     assert report.exit_code == 1
     assert "config.json" in report.title
     assert report.next_step
+
+
+def test_logs(shell, home):
+    assert run(["engine", "logs"], shell).title == "The engine has no log yet"
+    (home / "engine").mkdir(0o700)
+    (home / "engine" / "engine.log.1").write_text("before\n")
+    (home / "engine" / "engine.log").write_text("one\ntwo \x1b[31m\n")
+    assert run(["engine", "logs"], shell).data == {"lines": ["before", "one", "two \x1b[31m"]}
+    shown = run(["engine", "logs", "--lines", "1"], shell)
+    assert as_text(shown).splitlines()[1].strip() == r"two \x1b[31m"
+    assert run(["engine", "logs", "--lines", "0"], shell).exit_code == 2
+
+
+def test_following_the_log_is_for_a_terminal(shell, monkeypatch):
+    monkeypatch.setattr(Shell, "session", lambda self: object(), raising=False)
+    report = run(["engine", "logs", "--follow"], shell)
+    assert (report.exit_code, report.next_step) == (2, "machine engine logs")
+
+
+def test_following_the_log_ends_with_ctrl_c(home):
+    (home / "engine").mkdir(0o700)
+    (home / "engine" / "engine.log").write_text("one\n")
+    command = [sys.executable, "-m", "machine.cli", "engine", "logs", "--follow"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "one\n"
+        with (home / "engine" / "engine.log").open("a") as log:
+            log.write("two\n")
+        assert process.stdout.readline() == "two\n"
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0

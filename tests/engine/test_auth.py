@@ -32,3 +32,12 @@ def test_another_host_name_is_refused_with_the_right_key(engine):
 )
 def test_a_web_page_of_elsewhere_is_refused_with_the_right_key(engine, origin, status):
     assert engine.request("GET", "/api/v1/get_server_capabilities", Origin=origin)[0] == status
+
+
+def test_a_token_stands_for_the_key_but_cannot_renew_itself(engine):
+    _, exchanged = engine.request("POST", "/api/v1/auth/token", {})
+    token = exchanged["jwt"]
+    assert engine.request("GET", "/api/v1/get_server_capabilities", X_API_Key=token)[0] == 200
+    assert engine.request("GET", "/api/v1/get_server_capabilities", X_API_Key=token[:-2])[0] == 401
+    assert engine.request("POST", "/api/v1/auth/token", {}, X_API_Key=token)[0] == 401
+    assert engine.request("GET", f"/api/v1/downloads/{token}/adapter_config.json", X_API_Key="")[0] == 410

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from machine.engine.chat import first_stop, safe_length
+from machine.engine.intake import Limits
 from machine.renderers import CHATML, get_renderer, load_tokenizer, to_conversation
 
 FRANCE = [
@@ -23,12 +23,12 @@ TOOL = {
 }
 
 
-def events(engine, **fields):
+def events(engine, kind="chat/completions", **fields):
     """The decoded events of a streamed answer; the last one is the word [DONE]."""
     connection = http.client.HTTPConnection(engine.url.removeprefix("http://"), timeout=60)
     body = {"model": engine.model, "temperature": 0, "max_tokens": 24, "stream": True} | fields
     headers = {"Authorization": f"Bearer {engine.key}", "Content-Type": "application/json"}
-    connection.request("POST", "/oai/api/v1/chat/completions", json.dumps(body), headers)
+    connection.request("POST", f"/oai/api/v1/{kind}", json.dumps(body), headers)
     lines = connection.getresponse().read().decode().split("\n\n")
     data = [line.removeprefix("data: ") for line in lines if line]
     assert data.pop() == "[DONE]"
@@ -138,6 +138,66 @@ def test_a_tool_call_comes_out_as_openai_sends_it(engine):
     client.close("success").result()
 
 
+def test_several_choices_with_their_scores(engine):
+    body = engine.chat(messages=FRANCE, n=3, temperature=1.0, seed=5, max_tokens=6, logprobs=True, top_logprobs=2)[1]
+    assert [choice["index"] for choice in body["choices"]] == [0, 1, 2]
+    assert body["usage"]["completion_tokens"] <= 18
+    for choice in body["choices"]:
+        scores = choice["logprobs"]["content"]
+        assert "".join(score["token"] for score in scores) == choice["message"]["content"]
+        assert all(score["bytes"] == list(score["token"].encode()) for score in scores)
+        assert all(score["logprob"] <= score["top_logprobs"][0]["logprob"] + 1e-5 for score in scores)
+    assert engine.chat(messages=FRANCE)[1]["choices"][0]["logprobs"] is None
+
+
+def test_a_stream_tells_the_same_scores(engine):
+    ask = {"messages": FRANCE, "logprobs": True, "stop": [" Paris"], "max_tokens": 10}
+    whole = engine.chat(**ask)[1]["choices"][0]["logprobs"]["content"]
+    chunks = [chunk["choices"][0] for chunk in events(engine, **ask)]
+    streamed = [score for chunk in chunks for score in (chunk.get("logprobs") or {"content": []})["content"]]
+    assert streamed == whole
+    assert [score["token"] for score in whole] == ["The", " capital", " of", " France", " is"]
+
+
+def test_top_k_of_one_is_greedy_at_any_temperature(engine):
+    greedy, drawn = (engine.chat(messages=FRANCE, **how)[1] for how in ({}, {"temperature": 2, "top_k": 1}))
+    assert drawn["choices"] == greedy["choices"]
+
+
+@pytest.mark.parametrize("prompt", ["The capital of France is", ["The capital of France is"], None])
+def test_a_plain_completion(engine, prompt):
+    tokens = load_tokenizer(str(engine.model_path)).encode("The capital of France is")
+    ask = {"model": engine.model, "prompt": prompt or tokens, "max_tokens": 3, "temperature": 0, "logprobs": 1}
+    status, body = engine.request("POST", "/oai/api/v1/completions", ask)
+    [choice] = body["choices"]
+    assert (status, choice["text"], choice["finish_reason"]) == (200, " Paris.\n", "length")
+    assert choice["logprobs"]["text_offset"] == [0, 6, 7]
+    assert choice["logprobs"]["top_logprobs"][0].keys() == {" Paris"}
+    chunks = [chunk["choices"][0] for chunk in events(engine, "completions", **ask)]
+    assert "".join(chunk["text"] for chunk in chunks) == choice["text"]
+    assert chunks[-1]["finish_reason"] == "length"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [({"prompt": ["a", "b"]}, "prompt"), ({"prompt": []}, "prompt"), ({"prompt": [10**6]}, "1000000"),
+     ({"prompt": "a", "echo": True}, "echo"), ({"prompt": "a", "best_of": 3}, "best_of")],
+)  # fmt: skip
+def test_completions_that_cannot_be_done(engine, fields, words):
+    status, body = engine.request("POST", "/oai/api/v1/completions", {"model": engine.model} | fields)
+    assert (status, words in body["error"]["message"]) == (400, True)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_full_queue_is_told_as_openai_tells_it(api, monkeypatch, stream):
+    futures = api.app.state.engine.futures
+    monkeypatch.setattr(futures, "limits", Limits(open=0))
+    ask = {"model": api.app.state.engine.name, "messages": FRANCE, "stream": stream}
+    answer = api.post("/oai/api/v1/chat/completions", json=ask)
+    assert (answer.status_code, answer.headers["Retry-After"]) == (429, "2")
+    assert answer.json()["error"]["code"] == "rate_limit_exceeded"
+
+
 @pytest.mark.parametrize(
     ("fields", "status", "words"),
     [
@@ -149,7 +209,12 @@ def test_a_tool_call_comes_out_as_openai_sends_it(engine):
         ({"messages": FRANCE, "model": "gpt-5"}, 404, "gpt-5"),
         ({"messages": FRANCE, "model": "tinker://a/sampler_weights/../../x"}, 400, "tinker://"),
         ({"messages": FRANCE, "temperature": -1}, 400, "temperature"),
-        ({"messages": FRANCE, "n": 2}, 400, "choice"),
+        ({"messages": FRANCE, "n": 2, "stream": True}, 400, "n: a stream"),
+        ({"messages": FRANCE, "n": 1000}, 400, "n"),
+        ({"messages": FRANCE, "top_logprobs": 2}, 400, "top_logprobs"),
+        ({"messages": FRANCE, "tool_choice": "required"}, 400, "tool_choice"),
+        ({"messages": FRANCE, "response_format": {"type": "json_object"}}, 400, "response_format"),
+        ({"messages": FRANCE, "presence_penalty": 0.5}, 400, "presence_penalty"),
     ],
 )
 def test_faults_are_in_openais_form(engine, fields, status, words):
@@ -182,16 +247,6 @@ def test_hanging_up_frees_the_slot(engine):
     _, created = engine.request("POST", "/api/v1/create_model", model)
     assert engine.request("POST", "/api/v1/retrieve_future", {"request_id": created["request_id"]})[0] == 200
     assert time.monotonic() - began < 8
-
-
-def test_safe_length_holds_back_what_may_become_something_else():
-    assert safe_length("Hello <tool_", []) == 6
-    assert safe_length("Hello <b", []) == 8
-    assert safe_length("Hello STO", ["STOP"]) == 6
-    assert safe_length("Hello STOP you", ["STOP"]) == 6
-    assert safe_length("caf\ufffd", []) == 3
-    assert first_stop("a b c", ["c", "b"]) == 2
-    assert first_stop("a", ["x"]) is None
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-from machine.engine.convert import MODEL_NAME, ensure_model
+from machine.engine.convert import ensure_model
+from machine.engine.hub import DEFAULT_MODEL
 from machine.renderers import load_tokenizer
 
 
@@ -14,7 +15,7 @@ def test_files_are_private_and_hold_no_pickle(small_folder):
 
 
 def test_name_on_the_wire(small):
-    assert small.config.name == MODEL_NAME
+    assert small.config.name == DEFAULT_MODEL
 
 
 def test_tokenizer_splits_digits_and_keeps_control_tokens(small_folder):

@@ -1,10 +1,13 @@
 import os
+import random
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from raw import Model, result, started
 
 from machine.engine import life
 from machine.errors import ServiceError
@@ -24,17 +27,8 @@ def soon(condition):
     return condition()
 
 
-@pytest.fixture
-def folder(tiny_folder, small_folder, tmp_path):
-    """The tiny model with the small one's tokenizer: starts at once."""
-    made = tmp_path / "tiny-smollm"
-    made.mkdir()
-    for source in (*small_folder.glob("tokenizer*"), *tiny_folder.glob("*.safetensors"), tiny_folder / "config.json"):
-        (made / source.name).symlink_to(source)
-    return made
-
-
-def test_start_status_stop_and_start_after_kill(folder, state):
+def test_start_status_stop_and_start_after_kill(tiny_smollm, state):
+    folder = tiny_smollm
     assert life.status(state=state) is None
     info = life.start(folder, state=state)
     assert life.start(folder, state=state) == life.status(state=state) == info
@@ -55,7 +49,60 @@ def test_start_status_stop_and_start_after_kill(folder, state):
     assert not (state / "engine.json").exists()
     assert life.status(state=state) is None
     assert not life.stop(state=state)
-    assert key not in (state / "engine.log").read_text()
+    logs = [(state / name).read_text() for name in ("engine.log", "engine.log.1")]
+    assert f"process {again.pid}" in logs[0]
+    assert "stopped" in logs[0]
+    assert f"process {info.pid}" in logs[1]
+    assert key not in "".join(logs)
+
+
+def saves(model):
+    """Some that replace each other, some that do not."""
+    for n in range(40):
+        model.ask("save_weights", path=f"s{n % 7}")
+
+
+def loads(model):
+    for _ in range(40):
+        model.ask("load_weights", path=f"tinker://{model.id}/weights/first", optimizer=True)
+
+
+def samples(model):
+    prompt = {"chunks": [{"type": "encoded_text", "tokens": [5, 6, 7]}]}
+    asked = {"prompt": prompt, "sampling_params": {"max_tokens": 100}, "base_model": model.engine.model}
+    model.engine.request("POST", "/api/v1/asample", asked | {"num_samples": 16})
+
+
+@pytest.mark.timeout(600)
+def test_killed_in_any_phase_it_starts_clean_and_training_goes_on_from_the_last_checkpoint(tiny_smollm, state):
+    phases = [lambda model: model.learn(rows=2000, length=60), saves, loads, samples]
+    chance, paths = random.Random(1), []
+    for phase in [*phases, None]:
+        engine = started(tiny_smollm, state)
+        model = Model(engine)
+        listed = engine.request("GET", "/api/v1/checkpoints?limit=500")[1]["checkpoints"]
+        assert {c["tinker_path"] for c in listed} >= set(paths)
+        assert not [found for found in state.glob("checkpoints/*/*/.*")]
+        for path in [c["tinker_path"] for c in listed]:
+            loaded = result(engine, model.ask("load_weights", path=path, optimizer=True)[1])
+            assert loaded.get("path") == path, loaded
+        assert result(engine, model.learn()[1])["loss:sum"] > 0
+        assert "metrics" in result(engine, model.step()[1])
+        paths.append(result(engine, model.ask("save_weights", path="first")[1])["path"])
+        if phase is not None:
+            phase(model)
+            time.sleep(chance.uniform(0.0, 0.3))
+            os.kill(life.status(state=state).pid, signal.SIGKILL)
+            assert soon(lambda: life.status(state=state) is None)
+
+    waiting = [model.learn(rows=20_000, length=60)[1], model.learn()[1]]
+    with ThreadPoolExecutor(2) as pool:
+        answers = [pool.submit(result, engine, each) for each in waiting]
+        time.sleep(0.5)
+        assert life.stop(state=state)
+        assert [answer.result()["error"] for answer in answers] == ["the engine was stopped"] * 2
+    assert "stopped" in (state / "engine.log").read_text()
+    assert not [found for found in state.glob("checkpoints/*/*/.*")]
 
 
 def test_a_failed_start_tells_the_end_of_its_log(tmp_path, state):

@@ -34,11 +34,6 @@ def test_ppo_stops_at_the_clip():
     assert derivative.tolist() == [0.0, 0.0]
 
 
-def test_tokens_without_weight_are_not_active():
-    given = {"weights": torch.tensor([0.0, 1.0, -1.0])}
-    assert Loss("cross_entropy", {}).active(given).tolist() == [False, True, True]
-
-
 def test_unknown_names_are_refused():
     with pytest.raises(Fault, match="loss_fn"):
         Loss("hinge", {})

@@ -1,57 +1,40 @@
-import json
-
-import pytest
 import torch
 
-from machine.engine.model import Config, Llama
-from machine.engine.packing import Packed, PackedAttention
-from machine.errors import UsageError
+from machine.engine.attention import attention
+from machine.engine.packing import SegmentAttention
 
-ROWS = [[5, 6, 7, 8, 9, 10], [5, 6, 7, 11], [5, 6, 7]]
-
-
-def hidden(model, rows, prefix, **options):
-    packed = Packed.of(rows, prefix)
-    out = model.forward(packed.tokens, packed.positions, PackedAttention(packed), **options)
-    return [out[packed.places(i)] for i in range(len(rows))]
+ROW = [5, 6, 7, 8, 9, 10]
 
 
-@pytest.mark.parametrize("which", ["tiny", "small"])
-def test_logprobs_equal_transformers(which, request):
+def hidden(model, row, **options):
+    """Hidden states [n, d] of one row."""
+    return model.forward(torch.tensor(row), torch.arange(len(row)), SegmentAttention([len(row)]), **options)
+
+
+def logprobs(model, hidden_states):
+    return model.logits(hidden_states).log_softmax(-1)
+
+
+def test_logprobs_equal_transformers(each, each_folder):
     from transformers import AutoModelForCausalLM
 
-    model = request.getfixturevalue(which)
-    reference = AutoModelForCausalLM.from_pretrained(request.getfixturevalue(f"{which}_folder"), dtype=torch.float32)
-    row = torch.randint(3, model.config.vocabulary, (40,), generator=torch.Generator().manual_seed(0)).tolist()
+    reference = AutoModelForCausalLM.from_pretrained(each_folder, dtype=torch.float32)
+    row = torch.randint(3, each.config.vocabulary, (40,), generator=torch.Generator().manual_seed(0)).tolist()
     with torch.inference_mode():
-        ours = model.logits(hidden(model, [row], 0)[0]).log_softmax(-1)
+        ours = logprobs(each, hidden(each, row))
         theirs = reference(torch.tensor([row])).logits[0].log_softmax(-1)
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
-def test_a_shared_prefix_changes_nothing(tiny):
-    apart = [hidden(tiny, [row], 0)[0] for row in ROWS]
-    for prefix in (0, 2, 3):
-        for ours, expected in zip(hidden(tiny, ROWS, prefix), apart, strict=True):
-            torch.testing.assert_close(ours, expected, rtol=1e-5, atol=1e-5)
+def test_decoding_with_a_cache_is_the_whole_sequence_anew(each):
+    def attend(layer, q, k, v):
+        cache[layer] = k, v = tuple(torch.cat(pair) for pair in zip(cache[layer], (k, v), strict=True))
+        return attention(q, k, v, torch.ones(1, len(k), dtype=torch.bool))
 
-
-def test_rows_do_not_see_each_other(tiny):
-    first = hidden(tiny, [ROWS[0], ROWS[1]], 3)[0]
-    torch.testing.assert_close(hidden(tiny, [ROWS[0], [5, 6, 7, 50, 51]], 3)[0], first)
-
-
-@pytest.mark.parametrize(
-    "change", [{"model_type": "qwen2"}, {"attention_bias": True}, {"rope_scaling": {"rope_type": "yarn"}}]
-)
-def test_other_models_are_refused_by_name(tiny_folder, tmp_path, change):
-    config = json.loads((tiny_folder / "config.json").read_text())
-    (tmp_path / "config.json").write_text(json.dumps(config | change))
-    with pytest.raises(UsageError, match=next(iter(change))):
-        Config.read(tmp_path)
-
-
-def test_a_folder_without_weights_is_refused(tiny_folder, tmp_path):
-    (tmp_path / "config.json").write_text((tiny_folder / "config.json").read_text())
-    with pytest.raises(UsageError, match="safetensors"):
-        Llama.load(tmp_path)
+    row, config = [5, 6, 7, 8, 9, 10], each.config
+    nothing = torch.empty(0, config.kv_heads, config.head_size)
+    cache = [(nothing, nothing)] * config.layers
+    with torch.no_grad():
+        steps = [each.forward(torch.tensor([t]), torch.tensor([i]), attend) for i, t in enumerate(row)]
+        ours, whole = torch.cat(steps), hidden(each, row)
+    torch.testing.assert_close(logprobs(each, ours), logprobs(each, whole), rtol=1e-4, atol=1e-4)

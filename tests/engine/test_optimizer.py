@@ -74,6 +74,50 @@ def test_a_bad_gradient_changes_nothing():
     assert adam.steps == 0
 
 
-def test_state_of_another_model_is_refused():
-    with pytest.raises(Fault, match="not of this model"):
-        Adam(parameters()).load_state(Adam({"c": torch.zeros(1)}).state_file())
+def test_state_that_is_damaged_or_of_another_model_is_refused():
+    other = {"c": torch.zeros(1, requires_grad=True)}
+    other["c"].grad = torch.ones(1)
+    adam = Adam(other)
+    adam.step(PARAMS)
+    states = {"not of this model": adam.state_file(), "damaged": adam.state_file()[:-1]}
+    adam.second["c"].fill_(float("nan"))
+    for message, state in states.items():
+        with pytest.raises(Fault, match=message):
+            Adam(parameters()).load_state(state)
+    with pytest.raises(Fault, match="not finite"):
+        Adam(other).load_state(adam.state_file())
+
+
+def test_moments_take_no_memory_before_the_first_step():
+    adam = Adam(parameters())
+    assert (adam.first, len(adam.state_file()) < 200) == ({}, True)
+    fresh = Adam(parameters())
+    fresh.load_state(adam.state_file())
+    assert (fresh.first, fresh.steps) == ({}, 0)
+
+
+@pytest.mark.parametrize("nth", [1, 2, 4, 5])
+def test_a_step_without_memory_changes_nothing(monkeypatch, nth):
+    params = parameters()
+    give_gradients(params, 0)
+    gradients = {key: p.grad.clone() for key, p in params.items()}
+    adam = Adam(params)
+    left = iter(range(nth, 0, -1))
+
+    def fails(make):
+        def made(*given, **facts):
+            if next(left) == 1:
+                raise MemoryError
+            return make(*given, **facts)
+
+        return made
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch, "zeros_like", fails(torch.zeros_like))
+        patch.setattr(torch.Tensor, "new_empty", fails(torch.Tensor.new_empty))
+        with pytest.raises(MemoryError):
+            adam.step(PARAMS)
+    assert all(torch.equal(params[key].grad, gradients[key]) for key in params)
+    reference = parameters()
+    assert all(torch.equal(params[key], reference[key]) for key in params)
+    assert adam.step(PARAMS) > 0

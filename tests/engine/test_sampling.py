@@ -1,6 +1,12 @@
+import pytest
 import torch
 
-from machine.engine.sampling import Decoder, PrefixCache, SampleRequest, SamplingParams, choose
+from machine.engine import decoding
+from machine.engine.decoding import Decoder
+from machine.engine.lookup import Lookup
+from machine.engine.passes import Compiled, Pass, for_decoding
+from machine.engine.prefixes import PrefixCache
+from machine.engine.sampling import SampleRequest, SamplingParams, choose
 
 PROMPTS = [[5, 6, 7, 8], [5, 6, 7, 9, 10, 11], [20, 21], [5, 6, 7, 8, 30, 31, 32]]
 
@@ -18,7 +24,7 @@ def finish(decoder, *requests):
 
 
 def sample(model, prompts, params, cache=None, **fields):
-    decoder = Decoder(model, "base", cache or PrefixCache(), text)
+    decoder = Decoder(model if isinstance(model, Pass) else Pass(model), "base", cache or PrefixCache(), text)
     return finish(decoder, *[SampleRequest(prompt, params, **fields) for prompt in prompts])
 
 
@@ -33,7 +39,7 @@ def reference(model, prompt, n):
     tokens = list(prompt)
     with torch.no_grad():
         for _ in range(n):
-            tokens.append(int(model.logits(hidden(model, [tokens], 0)[0][-1]).argmax()))
+            tokens.append(int(model.logits(hidden(model, tokens)[-1]).argmax()))
     return tokens[len(prompt) :]
 
 
@@ -45,7 +51,7 @@ def test_greedy_in_a_batch_is_greedy_alone(tiny):
 
 
 def test_a_request_may_join_while_others_run(tiny):
-    decoder = Decoder(tiny, "base", PrefixCache(), text)
+    decoder = Decoder(Pass(tiny), "base", PrefixCache(), text)
     first, second = SampleRequest(PROMPTS[0], greedy(100)), SampleRequest(PROMPTS[1], greedy(90))
     decoder.admit(first)
     for _ in range(70):  # past the first growth of the cache
@@ -63,12 +69,27 @@ def test_cached_prefixes_change_nothing(tiny):
     assert again[0].draws[0].tokens == reference(tiny, PROMPTS[3], 12)
 
 
-def test_the_prefix_cache_is_bounded_and_apart_by_weights(tiny):
-    cache = PrefixCache(capacity=8)
-    for prompt in PROMPTS:
-        sample(tiny, [prompt], greedy(1), cache)
-    assert sum(len(entry.tokens) for entry in cache._entries) <= 8
-    assert cache.longest("other", torch.tensor(PROMPTS[3])) is None
+def test_compiled_operations_decode_the_same(each):
+    """For every family: alone, beside others, and with guesses to check."""
+    prompts = [[5, 6, 7, 8] * 5, *PROMPTS[1:3]]
+    model = for_decoding(each)
+    assert isinstance(model, Compiled)
+    expected = [reference(each, prompt, 4) for prompt in prompts]
+    together = sample(model, prompts, greedy(4))
+    assert [request.draws[0].tokens for request in together] == expected
+    assert [sample(model, [prompt], greedy(4))[0].draws[0].tokens for prompt in prompts] == expected
+
+
+def test_the_samplers_logprobs_are_the_trainers(small):
+    from test_model import hidden
+
+    prompt = [*range(100, 140)]
+    [request] = sample(for_decoding(small), [prompt], SamplingParams(24, 1.0, seed=0))
+    draw = request.draws[0]
+    with torch.no_grad():
+        logp = small.logits(hidden(small, prompt + draw.tokens)).log_softmax(-1)[len(prompt) - 1 : -1]
+    trainers = logp.gather(1, torch.tensor(draw.tokens)[:, None])[:, 0]
+    assert float((torch.tensor(draw.logprobs) - trainers).abs().mean()) < 1e-5
 
 
 def test_logprobs_are_the_models_own(tiny):
@@ -77,7 +98,7 @@ def test_logprobs_are_the_models_own(tiny):
     [request] = sample(tiny, [PROMPTS[1]], SamplingParams(5, 0.7, seed=1), topk=3, score_from=1, score_topk=2)
     draw, whole = request.draws[0], PROMPTS[1] + request.draws[0].tokens
     with torch.no_grad():
-        logp = tiny.logits(hidden(tiny, [whole], 0)[0]).log_softmax(-1)
+        logp = tiny.logits(hidden(tiny, whole)).log_softmax(-1)
     picked = logp[:-1].gather(1, torch.tensor(whole[1:])[:, None])[:, 0]
     n = len(PROMPTS[1])
     torch.testing.assert_close(torch.tensor(draw.logprobs), picked[n - 1 :], rtol=1e-4, atol=1e-5)
@@ -127,10 +148,120 @@ def test_stops(tiny):
 
 
 def test_a_cancelled_request_frees_its_slot(tiny):
-    decoder = Decoder(tiny, "base", PrefixCache(), text)
+    decoder = Decoder(Pass(tiny), "base", PrefixCache(), text)
     heard = []
     gone = SampleRequest(PROMPTS[0], greedy(100), on_token=heard.append, cancelled=lambda: len(heard) >= 3)
     stays = SampleRequest(PROMPTS[1], greedy(8))
     finish(decoder, gone, stays)
     assert (len(heard), len(gone.draws[0].tokens)) == (3, 3)
     assert stays.draws[0].tokens == reference(tiny, PROMPTS[1], 8)
+
+
+def test_a_cancelled_request_is_given_up_between_the_chunks_of_its_prompt(tiny, monkeypatch):
+    monkeypatch.setattr(decoding, "CHUNK", 4)
+    decoder = Decoder(Pass(tiny), "base", PrefixCache(), text)
+    asked = []
+    gone = SampleRequest([7] * 100, greedy(5), count=2, cancelled=lambda: asked.append(0) or len(asked) > 3)
+    stays = SampleRequest(PROMPTS[1], greedy(8))
+    decoder.admit(gone)
+    decoder.admit(stays)
+    for _ in range(4):
+        decoder.step()
+    assert gone.done
+    assert [(draw.tokens, draw.finished) for draw in gone.draws] == [([], "length")] * 2
+    finish(decoder)
+    assert stays.draws[0].tokens == reference(tiny, PROMPTS[1], 8)
+
+
+def test_others_go_on_while_a_long_prompt_is_read(tiny, monkeypatch):
+    monkeypatch.setattr(decoding, "CHUNK", 8)
+    decoder = Decoder(Pass(tiny), "base", PrefixCache(), text)
+    first, long = (
+        SampleRequest(PROMPTS[0], greedy(30)),
+        SampleRequest([*range(3, 90)], greedy(4), score_from=1, score_topk=2),
+    )
+    decoder.admit(first)
+    decoder.step()
+    decoder.admit(long)
+    before = len(first.draws[0].tokens)
+    for _ in range(5):
+        decoder.step()
+    assert not long.draws
+    assert len(first.draws[0].tokens) == before + 5
+    finish(decoder)
+    assert first.draws[0].tokens == reference(tiny, PROMPTS[0], 30)
+    assert long.draws[0].tokens == reference(tiny, long.prompt, 4)
+    from test_model import hidden
+
+    with torch.no_grad():
+        logp = tiny.logits(hidden(tiny, long.prompt)).log_softmax(-1)
+    torch.testing.assert_close(long.scores, logp[:-1].gather(1, torch.tensor(long.prompt[1:])[:, None])[:, 0])
+    torch.testing.assert_close(long.score_tops[0], logp[:-1].topk(2).values)
+
+
+def test_a_prompt_that_fails_fails_alone(tiny):
+    decoder = Decoder(Pass(tiny), "base", PrefixCache(), text)
+
+    def broken(start, logp):
+        raise MemoryError("no room")
+
+    bad, good = SampleRequest(PROMPTS[0], greedy(), score_from=1, probes=(broken,)), SampleRequest(PROMPTS[1], greedy())
+    finish(decoder, bad, good)
+    assert bad.done
+    assert isinstance(bad.error, MemoryError)
+    assert good.draws[0].tokens == reference(tiny, PROMPTS[1], 12)
+
+
+def passes(decoder, request):
+    decoder.admit(request)
+    count = 0
+    while decoder.active:
+        decoder.step()
+        count += 1
+    return count
+
+
+def same(one, other):
+    assert other.tokens == one.tokens
+    assert other.finished == one.finished
+    torch.testing.assert_close(other.logprobs, one.logprobs, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close([v for v, _ in other.tops], [v for v, _ in one.tops], rtol=1e-4, atol=1e-5)
+
+
+def test_guesses_change_nothing_but_the_number_of_passes(tiny):
+    """Of a prompt that repeats itself, which the tiny model goes on with."""
+    plain, guessed = (SampleRequest([5, 6, 7, 8, 9, 10] * 6, greedy(60), count=3, topk=2) for _ in range(2))
+    assert passes(Decoder(Pass(tiny), "base", PrefixCache(), text, guessing=False), plain) == 59
+    assert passes(Decoder(Pass(tiny), "base", PrefixCache(), text), guessed) < 45
+    for one, other in zip(plain.draws, guessed.draws, strict=True):
+        same(one, other)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize("compiled", [False, True])
+def test_right_and_wrong_guesses_leave_every_draw_as_it_is(tiny, monkeypatch, temperature, compiled):
+    """The guesses are what the same seed draws without them, but for some that are wrong."""
+    run = for_decoding(tiny) if compiled else Pass(tiny)
+    params = SamplingParams(60, temperature, seed=3, top_p=0.95)
+    plain, guessed = (SampleRequest(PROMPTS[0], params, topk=2) for _ in range(2))
+    assert passes(Decoder(run, "base", PrefixCache(), text, guessing=False), plain) == 59
+    whole = plain.draws[0].tokens
+
+    class Oracle(Lookup):
+        def guess(self, most):
+            drawn = len(self._tokens) - len(PROMPTS[0])
+            return [(token + (i % 7 == 6)) % 97 for i, token in enumerate(whole)][drawn : drawn + min(most, 5)]
+
+    monkeypatch.setattr(decoding, "Lookup", Oracle)
+    assert passes(Decoder(run, "base", PrefixCache(), text), guessed) < 25
+    same(plain.draws[0], guessed.draws[0])
+
+
+def test_guesses_stop_where_the_answer_does(tiny):
+    whole = reference(tiny, [5, 6, 7] * 8, 40)
+    stop = frozenset({whole[25]})
+    expected = whole[: whole.index(whole[25]) + 1]
+    [request] = sample(tiny, [[5, 6, 7] * 8], greedy(40, stop_tokens=stop))
+    assert (request.draws[0].tokens, request.draws[0].finished) == (expected, "stop")
+    [request] = sample(tiny, [[5, 6, 7] * 8], greedy(31))
+    assert (request.draws[0].tokens, request.draws[0].finished) == (whole[:31], "length")

@@ -1,14 +1,20 @@
 import asyncio
+import threading
+import time
 
 import httpx
 import pytest
+import uvicorn
 
 from machine.engine import wire
+from machine.engine.core import Engine
+from machine.engine.intake import Limits
 from machine.engine.server import build_app
+from tinker import Datum, ModelInput, SamplingParams, ServiceClient
 
 
 def test_unknown_endpoints_are_named(engine):
-    for method, path in (("POST", "/api/v1/create_custom_loss"), ("GET", "/api/v1/asample"), ("GET", "/nope")):
+    for method, path in (("POST", "/api/v1/no_such_thing"), ("GET", "/api/v1/asample"), ("GET", "/nope")):
         status, body = engine.request(method, path)
         assert status == 404
         assert path in body["detail"]
@@ -71,3 +77,48 @@ def test_a_fault_of_the_engine_is_told_and_not_worth_a_retry():
     assert answer.status_code == 422
     assert "AttributeError" in answer.json()["detail"]
     assert asyncio.run(ask("/oai/api/v1/models")).status_code == 500
+
+
+@pytest.fixture
+def crowded(tiny_smollm, tmp_path):
+    """An engine in this process that takes three requests at a time, its URL, and the number of its 429s."""
+    engine = Engine(tiny_smollm, tmp_path, limits=Limits(open=3))
+    refused = []
+
+    async def counting(scope, receive, send):
+        async def counted(message):
+            if message.get("status") == 429:
+                refused.append(dict(message["headers"])[b"retry-after"])
+            await send(message)
+
+        await app(scope, receive, counted)
+
+    app = build_app(engine, "tml-x")
+    config = uvicorn.Config(counting, port=0, log_level="warning", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield engine, f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}", refused
+    server.should_exit = True
+    thread.join()
+
+
+def test_the_sdk_comes_back_when_too_much_is_waiting(crowded):
+    engine, url, refused = crowded
+    service = ServiceClient(base_url=url, api_key="tml-x")
+    client = service.create_lora_training_client(engine.name, rank=4).result(timeout=60)
+    tokens = list(range(3, 60))
+    weights = [1.0] * (len(tokens) - 1)
+    datum = Datum(ModelInput.from_ints(tokens[:-1]), {"target_tokens": tokens[1:], "weights": weights})
+    sampler = service.create_sampling_client(base_model=engine.name).result(timeout=60)
+    params = SamplingParams(max_tokens=40, stop=[])
+    sampled = [sampler.sample(ModelInput.from_ints(tokens[:5]), 1, params) for _ in range(8)]
+    trained = [client.forward_backward([datum] * 4, "cross_entropy") for _ in range(6)]
+    losses = [future.result(timeout=120).metrics["loss:sum"] for future in trained]
+    assert all(loss == pytest.approx(losses[0]) for loss in losses)
+    assert [len(future.result(timeout=120).sequences[0].tokens) for future in sampled] == [40] * 8
+    assert len(refused) > 0
+    assert set(refused) == {b"2"}
+    service.close("success").result()

@@ -1,10 +1,14 @@
+import math
+
 import pytest
 import torch
 from test_lora import filled
+from test_model import hidden
 
-from machine.engine import trainer
+from machine.engine import packing, trainer
+from machine.engine.faults import Fault
 from machine.engine.losses import Loss
-from machine.engine.trainer import Datum, Trainee, common_prefix, forward_backward, micro_batches
+from machine.engine.trainer import Datum, Trainee, forward_backward
 
 CROSS_ENTROPY = Loss("cross_entropy", {})
 
@@ -28,25 +32,79 @@ def gradients(model, lora, batches):
     return loss, torch.cat([parameter.grad.flatten() for parameter in lora.parameters.values()])
 
 
+@pytest.mark.parametrize("saving", [1, 1000])
 @pytest.mark.parametrize("budget", [1024, 40, 1])
-def test_packing_changes_neither_loss_nor_gradient(tiny, monkeypatch, budget):
-    lora, given = filled(tiny.config), data([*rows(), *rows(2, 0, 9), rows()[0]])
+def test_sharing_changes_neither_loss_nor_gradient(tiny, monkeypatch, budget, saving):
+    conversations = [[*rows()[0][:14], *row] for row in rows(4, 3, 5)]
+    lora, given = filled(tiny.config), data([*rows(), *rows(2, 0, 9), rows()[0], *conversations])
     apart_loss, apart = gradients(tiny, lora, [[datum] for datum in given])
-    monkeypatch.setattr(trainer, "MICRO_BATCH", budget)  # 1: every row is too long, and checkpointed
-    loss, packed = gradients(tiny, lora, [given])
+    monkeypatch.setattr(trainer, "MICRO_BATCH", budget)  # 1: every segment is too long, and checkpointed
+    monkeypatch.setattr(packing, "MIN_SAVING", saving)
+    loss, shared = gradients(tiny, lora, [given])
     assert loss == pytest.approx(apart_loss, rel=1e-5)
-    assert float((packed - apart).norm() / apart.norm()) < 1e-5
+    assert float((shared - apart).norm() / apart.norm()) < 1e-5
+    outcome = forward_backward(tiny, lora, given, CROSS_ENTROPY, backward=False)
+    assert (outcome.computed < 0.7 * outcome.tokens) == (saving == 1)
 
 
-def test_forward_reports_every_logprob_and_leaves_no_gradient(tiny):
+@pytest.mark.parametrize("backward", [False, True])
+def test_every_logprob_is_reported(tiny, backward):
     lora, given = filled(tiny.config), data(rows())
-    forward = forward_backward(tiny, lora, given, CROSS_ENTROPY, backward=False)
+    outcome = forward_backward(tiny, lora, given, CROSS_ENTROPY, backward=backward)
+    assert all((parameter.grad is not None) == backward for parameter in lora.parameters.values())
+    for datum, logprobs in zip(given, outcome.logprobs, strict=True):
+        expected = tiny.logits(hidden(tiny, datum.tokens, adapter=lora)).log_softmax(-1)
+        torch.testing.assert_close(logprobs, expected.gather(1, datum.targets[:, None])[:, 0], rtol=1e-4, atol=1e-5)
+
+
+def test_several_targets_a_token_are_as_many_rows(tiny):
+    lora, given, generator = filled(tiny.config), data(rows()), torch.Generator().manual_seed(5)
+    wide, flat = [], []
+    for datum in given:
+        targets = torch.randint(0, 97, (len(datum.tokens), 3), generator=generator)
+        targets[:, 2] = targets[:, 1]  # one of them twice
+        weights = torch.rand(targets.shape, generator=generator) * datum.inputs["weights"][:, None]
+        wide.append(Datum(datum.tokens, targets, {"weights": weights}))
+        flat += [Datum(datum.tokens, targets[:, i], {"weights": weights[:, i]}) for i in range(3)]
+    expected_loss, expected = gradients(tiny, lora, [flat])
+    loss, gradient = gradients(tiny, lora, [wide])
+    assert loss == pytest.approx(expected_loss, rel=1e-5)
+    assert float((gradient - expected).norm() / expected.norm()) < 1e-5
+    outcome = forward_backward(tiny, lora, wide, CROSS_ENTROPY, backward=False)
+    one_by_one = forward_backward(tiny, lora, flat, CROSS_ENTROPY, backward=False)
+    torch.testing.assert_close(outcome.logprobs[1], torch.stack(one_by_one.logprobs[3:6], dim=1))
+
+
+def test_a_failure_half_way_leaves_the_gradient_as_it_was(tiny, monkeypatch):
+    lora, given = filled(tiny.config), data(rows())
+    _, before = gradients(tiny, lora, [given[:2]])
+    monkeypatch.setattr(trainer, "MICRO_BATCH", 20)
+    calls, loss = [], Loss("cross_entropy", {})
+
+    def failing(logp, inputs):
+        calls.append(1)
+        if len(calls) == 3:
+            raise MemoryError
+        return loss(logp, inputs)
+
+    with pytest.raises(MemoryError):
+        forward_backward(tiny, lora, given, failing, backward=True)
+    assert torch.equal(before, torch.cat([parameter.grad.flatten() for parameter in lora.parameters.values()]))
+
+
+def test_a_loss_that_is_not_finite_is_refused(tiny):
+    lora, given = filled(tiny.config), data(rows())
+    lora.parameters["0.q.B"].data[0, 0] = math.nan
+    with pytest.raises(Fault, match="loss is nan"):
+        forward_backward(tiny, lora, given, CROSS_ENTROPY, backward=True)
     assert all(parameter.grad is None for parameter in lora.parameters.values())
-    assert all((logprobs < 0).all() for logprobs in forward.logprobs)
-    backward = forward_backward(tiny, lora, given, CROSS_ENTROPY, backward=True)
-    assert backward.loss == pytest.approx(forward.loss, rel=1e-5)
-    for datum, full, partial in zip(given, forward.logprobs, backward.logprobs, strict=True):
-        torch.testing.assert_close(full * datum.inputs["weights"], partial, rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_of_several_batches_add_up(tiny):
+    lora, given = filled(tiny.config), data(rows())
+    _, together = gradients(tiny, lora, [given])
+    _, added = gradients(tiny, lora, [given[:2], given[2:]])
+    torch.testing.assert_close(added, together, rtol=1e-4, atol=1e-5)
 
 
 def test_training_learns(tiny):
@@ -54,24 +112,7 @@ def test_training_learns(tiny):
 
     trainee, given = Trainee("m", filled(tiny.config)), data(rows())
     losses = []
-    for _ in range(12):
+    for _ in range(30):
         losses.append(forward_backward(tiny, trainee.lora, given, CROSS_ENTROPY, backward=True).loss)
         trainee.step(AdamParams(learning_rate=0.02))
     assert losses[-1] < 0.3 * losses[0]
-
-
-def test_micro_batches_hold_the_budget_and_every_row_once():
-    given = [*rows(8, 30, 5), *rows(3, 0, 60), [1, 2, 3]]
-    groups = list(micro_batches(given, 64))
-    assert sorted(i for group in groups for i in group) == list(range(len(given)))
-    for group in groups:
-        members = [given[i] for i in group]
-        prefix = common_prefix(members)
-        assert len(group) == 1 or prefix + sum(len(row) - prefix for row in members) <= 64
-
-
-def test_common_prefix():
-    assert common_prefix([[1, 2, 3]]) == 0
-    assert common_prefix([[1, 2, 3], [1, 2, 4], [1, 2]]) == 2
-    assert common_prefix([[1, 2], [1, 2]]) == 2
-    assert common_prefix([[1], [2]]) == 0

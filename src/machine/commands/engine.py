@@ -1,6 +1,8 @@
 """`engine`: the embedded engine, Tinker's API on this machine. Start it, stop it, ask how it is."""
 
+import contextlib
 import dataclasses
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -8,9 +10,9 @@ from typing import Any
 
 import click
 
-from machine.errors import MissingDependency
+from machine.errors import MissingDependency, UsageError
 from machine.host import Host
-from machine.report import Report
+from machine.report import Report, printable
 
 
 @click.group("engine")
@@ -20,26 +22,34 @@ def engine() -> None:
 
 @engine.command("start")
 @click.option(
-    "--model", type=click.Path(path_type=Path), help="A Hugging Face model folder; default SmolLM2-135M-Instruct."
+    "--model", metavar="NAME|PATH", help="A Hugging Face model folder, or a name; default SmolLM2-135M-Instruct."
 )
 @click.option("--dtype", type=click.Choice(["fp32", "bf16"]), default="fp32", show_default=True, help="fp32 is exact.")
+@click.option(
+    "--device",
+    type=click.Choice(["auto", "cpu", "cuda", "mps"]),
+    default="auto",
+    show_default=True,
+    help="auto is a GPU when torch sees one.",
+)
 @click.option("--foreground", is_flag=True, help="Serve in this process until Ctrl-C.")
 @click.pass_obj
-def start(host: Host, model: Path | None, dtype: str, foreground: bool) -> Report:
-    """Start the engine, unless it is running. The first time fetches the default model (93 MB)."""
+def start(host: Host, model: str | None, dtype: str, device: str, foreground: bool) -> Report:
+    """Start the engine, unless it is running. The first time fetches the default model (93 MB).
+
+    A name is looked for among Machine's models, in the Hugging Face cache, then on the hub.
+    """
     _require("torch", "starlette", "uvicorn", "gguf")
-    from machine.engine import life
+    from machine.engine import hub, life
     from machine.home import engine_dir
 
-    folder = None if model is None else model.expanduser().absolute()
-    if life.status() is None and folder is None:
-        from machine.engine.convert import ensure_model
-
-        folder = ensure_model(host.progress)
+    running = life.status()
+    wanted = running is None or model not in (None, running.model)
+    folder = hub.model_folder(model, host.progress) if wanted else None
     if foreground:
-        return _serve(folder, engine_dir(), dtype)
+        return _serve(folder, engine_dir(), dtype, device)
     host.progress("starting the engine")
-    info = life.start(folder, dtype=dtype)
+    info = life.start(folder, dtype=dtype, device=device)
     host.progress(None)
     _tell_pi(host)
     return Report(f"The engine runs at {info.url}", _rows(info), next_step="machine train validate", data=_data(info))
@@ -67,14 +77,44 @@ def status(host: Host) -> Report:
     return Report(f"The engine runs at {info.url}", _rows(info), data=_data(info))
 
 
-def _serve(folder: Path | None, state: Path, dtype: str) -> Report:
+@engine.command("logs")
+@click.option("--lines", type=click.IntRange(min=1), default=40, show_default=True, help="How many of the last lines.")
+@click.option("--follow", is_flag=True, help="Go on showing lines as they are written, until Ctrl-C.")
+@click.pass_obj
+def logs(host: Host, lines: int, follow: bool) -> Report:
+    """Show the engine's log: starts, stops, failed requests. It holds no prompt, no answer and no key."""
+    from machine.engine import logs
+    from machine.home import engine_dir
+
+    if follow and host.session() is not None:
+        raise UsageError("--follow shows lines in a terminal only", next_step="machine engine logs")
+    found = logs.tail(engine_dir(), lines)
+    if follow:
+        with contextlib.suppress(KeyboardInterrupt):
+            for line in itertools.chain(found, logs.follow(engine_dir())):
+                click.echo(printable(line))
+        return Report("")
+    if not found:
+        return Report("The engine has no log yet", next_step="machine engine start", data={"lines": []})
+    return Report(f"The last {len(found)} lines of the engine's log", notes=found, data={"lines": found})
+
+
+def _serve(folder: Path | None, state: Path, dtype: str, device: str) -> Report:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
+    from machine.engine import device as devices
     from machine.engine import life, server
 
     if (running := life.status()) is not None:
         return Report(f"The engine runs already at {running.url}", _rows(running), next_step="machine engine stop")
     assert folder is not None
-    server.serve(folder, state, 0, server.DTYPES[dtype], ready=lambda url: print(f"serving at {url}", file=sys.stderr))
+    server.serve(
+        folder,
+        state,
+        0,
+        server.DTYPES[dtype],
+        devices.choose(device),
+        ready=lambda url: print(f"serving at {url}", file=sys.stderr),
+    )
     return Report("The engine is stopped")
 
 

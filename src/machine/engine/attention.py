@@ -12,6 +12,6 @@ def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Te
     return mixed[0].transpose(0, 1).flatten(1)
 
 
-def causal_mask(n: int, past: int) -> Tensor:
+def causal_mask(n: int, past: int, device: torch.device | None = None) -> Tensor:
     """[n, past + n] bool: token i sees the past, and tokens up to itself."""
-    return torch.ones(n, past + n, dtype=torch.bool).tril(past)
+    return torch.ones(n, past + n, dtype=torch.bool, device=device).tril(past)

@@ -2,19 +2,23 @@
 
 A checkpoint is a PEFT adapter folder (`adapter_config.json`, `adapter_model.safetensors`), with the optimiser's state
 (`optimizer.safetensors`) where training is to go on, and `checkpoint.json` for what the API tells about it. It is
-written to a temporary folder beside its place and renamed: a crash leaves the whole of it or nothing. No pickle.
+written to a temporary folder beside its place and renamed: a crash leaves the whole of it or nothing, and of one that
+was being replaced the old one or the new one. No pickle.
 """
 
 import hashlib
 import json
+import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from machine.engine.faults import Fault, NotFound
 from machine.store.files import private_folder, sync_folder, write_private
@@ -28,6 +32,9 @@ WEIGHTS, CONFIG, OPTIMIZER, META = (
     "checkpoint.json",
 )
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:-]{0,199}")
+_HALF, _OLD = ".tmp-", ".old-"
+"""How folders begin that are being written or deleted, and that are being replaced."""
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -70,37 +77,63 @@ class CheckpointFiles:
     optimizer: bytes | None = None
 
 
+class _Meta(msgspec.Struct):
+    """`checkpoint.json`."""
+
+    time: str
+    base_model: str | None = None
+    user_metadata: dict[str, str] | None = None
+    expires_at: datetime | None = None
+    public: bool = False
+
+    @property
+    def expired(self) -> bool:
+        """Whether its time is over."""
+        return self.expires_at is not None and self.expires_at.timestamp() < _now().timestamp()
+
+
+class _Run(msgspec.Struct):
+    """`run.json`."""
+
+    time: str
+    base_model: str
+    rank: int
+    modules: tuple[str, ...]
+    user_metadata: dict[str, str] | None = None
+
+
 class Checkpoints:
     """The checkpoints folder. Every method may be called from any thread; the file system is the only state.
 
-    Opening it removes what a crash left half written, and checkpoints whose time is over.
+    Opening it finishes what a crash left half done, and removes checkpoints whose time is over.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = private_folder(root)
-        found = [meta for meta in root.glob(f"*/*/[!.]*/{META}") if _readable(meta)]
-        expired = [meta.parent for meta in found if self._expired(meta.parent)]
-        for stale in (*root.glob("*/*/.tmp-*"), *expired):
-            shutil.rmtree(stale, ignore_errors=True)
+        for half in root.glob(f"*/*/{_HALF}*"):
+            shutil.rmtree(half, ignore_errors=True)
+        for old in root.glob(f"*/*/{_OLD}*"):
+            place = old.with_name(old.name.removeprefix(_OLD))
+            if place.exists():
+                shutil.rmtree(old, ignore_errors=True)
+            else:
+                old.rename(place)
+        for folder in (folder for run in _folders(root) for kind in KINDS for folder in _folders(run / kind)):
+            if (facts := _readable(folder / META, _Meta)) is not None and facts.expired:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def save(self, path: CheckpointPath, files: CheckpointFiles, meta: Mapping[str, Any]) -> None:
         """Writes a checkpoint; one of the same name is replaced."""
         place = self._place(path)
         parent = private_folder(place.parent)
-        temporary = private_folder(parent / f".tmp-{secrets.token_hex(6)}")
+        temporary = private_folder(parent / f"{_HALF}{secrets.token_hex(6)}")
         try:
             write_private(temporary / CONFIG, files.config)
             write_private(temporary / WEIGHTS, files.weights)
             if files.optimizer is not None:
                 write_private(temporary / OPTIMIZER, files.optimizer)
             write_private(temporary / META, _json({"time": _now().isoformat(), **meta}))
-            if place.exists():
-                old = parent / f".tmp-{secrets.token_hex(6)}"
-                place.rename(old)
-                temporary.rename(place)
-                shutil.rmtree(old, ignore_errors=True)
-            else:
-                temporary.rename(place)
+            self._put(temporary, place)
             sync_folder(parent)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -121,7 +154,11 @@ class Checkpoints:
             if not (folder / OPTIMIZER).is_file():
                 raise NotFound(f"path: {path} holds no optimiser state", next_step="load it without the optimiser")
             state = (folder / OPTIMIZER).read_bytes()
-        return CheckpointFiles((folder / CONFIG).read_bytes(), (folder / WEIGHTS).read_bytes(), state)
+        try:
+            return CheckpointFiles((folder / CONFIG).read_bytes(), (folder / WEIGHTS).read_bytes(), state)
+        except FileNotFoundError as error:
+            name = Path(error.filename).name
+            raise NotFound(f"path: {path} is damaged: {name} is gone", next_step="delete it") from error
 
     def folder(self, path: CheckpointPath) -> Path:
         """Where a checkpoint lies.
@@ -130,7 +167,7 @@ class Checkpoints:
             NotFound: it is not here, or has expired.
         """
         folder = self._place(path)
-        if not (folder / META).is_file() or self._expired(folder):
+        if not (folder / META).is_file() or _read(folder / META, _Meta).expired:
             raise NotFound(f"path: there is no checkpoint {path}", next_step="see `/tinker checkpoints`")
         return folder
 
@@ -143,36 +180,39 @@ class Checkpoints:
         return status.st_ino, status.st_mtime_ns
 
     def delete(self, path: CheckpointPath) -> None:
-        """Removes a checkpoint for good."""
-        place = self.folder(path)
-        gone = place.with_name(f".tmp-{secrets.token_hex(6)}")
+        """Removes a checkpoint for good, a damaged one too.
+
+        Raises:
+            NotFound: it is not here.
+        """
+        place = self._place(path)
+        if not place.is_dir():
+            raise NotFound(f"path: there is no checkpoint {path}", next_step="see `/tinker checkpoints`")
+        gone = place.with_name(f"{_HALF}{secrets.token_hex(6)}")
         place.rename(gone)
         shutil.rmtree(gone, ignore_errors=True)
 
     def update(self, path: CheckpointPath, **changes: Any) -> None:
         """Changes facts of a checkpoint: `public`, `expires_at`."""
-        folder = self.folder(path)
-        write_private(folder / META, _json(_read(folder / META) | changes))
+        meta = self.folder(path) / META
+        write_private(meta, _json(msgspec.to_builtins(_read(meta, _Meta)) | changes))
 
     def describe(self, path: CheckpointPath) -> dict[str, Any]:
         """A checkpoint as the API tells about it."""
-        folder = self.folder(path)
-        meta = _read(folder / META)
-        return {
-            "checkpoint_id": f"{path.kind}/{path.name}",
-            "checkpoint_type": KINDS[path.kind],
-            "time": meta["time"],
-            "tinker_path": str(path),
-            "size_bytes": sum(file.stat().st_size for file in folder.iterdir()),
-            "public": meta.get("public", False),
-            "user_metadata": meta.get("user_metadata"),
-            "expires_at": meta.get("expires_at"),
-        }
+        return _described(path, self.folder(path), _read(self.folder(path) / META, _Meta))
 
     def of_run(self, run: str) -> list[dict[str, Any]]:
-        """The checkpoints of a run, oldest first."""
-        found = [self.describe(path) for path in self._paths(run)]
+        """The checkpoints of a run, oldest first; damaged ones are left out."""
+        found = []
+        for kind in KINDS:
+            for folder in _folders(self.root / run / kind):
+                if (facts := _readable(folder / META, _Meta)) is not None and not facts.expired:
+                    found.append(_described(CheckpointPath(run, kind, folder.name), folder, facts))
         return sorted(found, key=lambda checkpoint: str(checkpoint["time"]))
+
+    def all(self) -> list[dict[str, Any]]:
+        """The checkpoints of all runs, latest run first."""
+        return [checkpoint for run in self.runs() for checkpoint in self.of_run(run)]
 
     def run(self, run: str) -> dict[str, Any]:
         """What `save_run` wrote.
@@ -182,45 +222,69 @@ class Checkpoints:
         """
         if not _NAME.fullmatch(run):
             raise NotFound(f"training_run_id: there is no run {run!r}")
-        return _read(self.root / run / "run.json")
+        return msgspec.structs.asdict(_read(self.root / run / "run.json", _Run))
 
     def runs(self) -> list[str]:
         """The names of all runs, latest first; damaged ones are left out."""
-        files = [file for file in self.root.glob("*/run.json") if _readable(file)]
+        files = [file for file in self.root.glob("*/run.json") if _readable(file, _Run) is not None]
         files.sort(key=lambda file: file.stat().st_mtime_ns, reverse=True)
         return [file.parent.name for file in files]
 
-    def _paths(self, run: str) -> Iterator[CheckpointPath]:
-        for kind in KINDS:
-            for meta in (self.root / run / kind).glob(f"[!.]*/{META}"):
-                if _readable(meta) and not self._expired(meta.parent):
-                    yield CheckpointPath(run, kind, meta.parent.name)
+    def _put(self, temporary: Path, place: Path) -> None:
+        """Renames; what was in the way is removed only when the new one is in its place."""
+        old = place.with_name(f"{_OLD}{place.name}")
+        if place.exists():
+            place.rename(old)
+        try:
+            temporary.rename(place)
+        except OSError:
+            if old.exists():
+                old.rename(place)
+            raise
+        shutil.rmtree(old, ignore_errors=True)
 
     def _place(self, path: CheckpointPath) -> Path:
         return self.root / path.run / path.kind / path.name
 
-    def _expired(self, folder: Path) -> bool:
-        until = _read(folder / META).get("expires_at")
-        return until is not None and datetime.fromisoformat(until) < _now()
+
+def _described(path: CheckpointPath, folder: Path, meta: _Meta) -> dict[str, Any]:
+    with os.scandir(folder) as entries:
+        size = sum(entry.stat().st_size for entry in entries)
+    return {
+        "checkpoint_id": f"{path.kind}/{path.name}",
+        "checkpoint_type": KINDS[path.kind],
+        "time": meta.time,
+        "tinker_path": str(path),
+        "size_bytes": size,
+        "public": meta.public,
+        "user_metadata": meta.user_metadata,
+        "expires_at": meta.expires_at.isoformat() if meta.expires_at else None,
+    }
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _folders(parent: Path) -> list[Path]:
+    """The folders in it, hidden ones left out; none where there is no such parent."""
     try:
-        facts = json.loads(path.read_bytes())
+        with os.scandir(parent) as entries:
+            return [parent / entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+    except OSError:
+        return []
+
+
+def _read(path: Path, kind: type[_T]) -> _T:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError as error:
         raise NotFound(f"there is no {path.parent.name!r} here") from error
-    except (OSError, ValueError) as error:
-        raise NotFound(f"{path} is damaged: {error}", next_step=f"remove {path.parent}") from error
-    if not isinstance(facts, dict):
-        raise NotFound(f"{path} is damaged: it is no JSON object", next_step=f"remove {path.parent}")
-    return facts
+    except (OSError, ValueError, RecursionError) as error:  # ValueError is msgspec's, too
+        raise NotFound(f"{path.parent.name}/{path.name} is damaged: {error}", next_step="delete it") from error
 
 
-def _readable(path: Path) -> bool:
+def _readable(path: Path, kind: type[_T]) -> _T | None:
     try:
-        return bool(_read(path))
+        return _read(path, kind)
     except NotFound:
-        return False
+        return None
 
 
 def expiry(ttl_seconds: int | None) -> str | None:

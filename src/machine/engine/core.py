@@ -5,21 +5,24 @@ names begin with `do_` run there.
 """
 
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from machine.engine import checkpoints, wire
+from machine.engine import checkpoints, wire, wire_training
 from machine.engine.checkpoints import CheckpointFiles, CheckpointPath, Checkpoints
 from machine.engine.faults import Fault, Gone, NotFound
-from machine.engine.futures import PROTOBUF, Answer, Future, Futures, Job, Queue, Worker, guarded
+from machine.engine.futures import PROTOBUF, Answer, Future
+from machine.engine.intake import Intake, Limits
 from machine.engine.lora import ATTENTION, MLP, Lora
 from machine.engine.model import Llama
-from machine.engine.sampling import MAX_BATCH, Decoder, PrefixCache, SampleRequest
+from machine.engine.optimizer import AdamParams
+from machine.engine.samplers import Samplers, Source, naming, read_adapter
+from machine.engine.sampling import SampleRequest
+from machine.engine.scheduling import Queue, Worker
 from machine.engine.trainer import Trainee, forward_backward
 from machine.renderers import get_renderer, load_tokenizer, renderer_name
 
@@ -27,22 +30,14 @@ if TYPE_CHECKING:
     from tinker_cookbook.renderers import Renderer
     from transformers import PreTrainedTokenizerFast as Tokenizer
 
-BASE = "base"
-"""The fingerprint of the weights that no adapter changed."""
-MERGED = 2
-"""Merged adapters kept in memory; each is some 0.8 of the base model's size."""
+CHAT = "chat"
+"""The owner of requests that belong to no session."""
 IDLE_SECONDS = 900.0
 """A session that is silent for so long has ended (the SDK sends a heartbeat every 10 s)."""
 EPHEMERAL_SECONDS = 86400
 """How long weights live that were saved without a name."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Weights to sample from: the base (`path` None) or a checkpoint as it is on disk at this moment."""
-
-    path: CheckpointPath | None
-    version: tuple[int, int] = (0, 0)
+STOP_SECONDS = 3.0
+"""How long `stop` waits for the model thread."""
 
 
 @dataclass
@@ -66,26 +61,36 @@ class Run:
     modules: tuple[str, ...]
     metadata: dict[str, str] | None
 
+    @property
+    def session_id(self) -> str:
+        """The session that it belongs to."""
+        return self.model_id.partition(":")[0]
+
 
 class Engine:
     """Everything that a request may need."""
 
-    def __init__(self, folder: Path, state: Path, dtype: torch.dtype = torch.float32) -> None:
-        self.folder = folder
-        self.model = Llama.load(folder, dtype)
+    def __init__(
+        self,
+        folder: Path,
+        state: Path,
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        self.folder, self.state = folder, state
+        self.model = Llama.load(folder, dtype, device)
         self.name = self.model.config.name
         self.tokenizer: Tokenizer = load_tokenizer(str(folder))
         self.renderer: Renderer = get_renderer(renderer_name(str(folder)), self.tokenizer)
         self.checkpoints = Checkpoints(state / "checkpoints")
-        self.queue = Queue()
-        self.futures = Futures(self.queue)
         self.sessions: dict[str, Session] = {}
         self.runs: dict[str, Run] = {}
         self.samplers: dict[str, Source] = {}
         self._trainees: dict[str, Trainee] = {}
-        self._merged: OrderedDict[Source, tuple[Llama, str]] = OrderedDict()
-        self._prefixes = PrefixCache()
-        self._worker = Worker(self.queue, self.do_sample)
+        queue = Queue()
+        self.futures = Intake(queue, limits)
+        self._worker = Worker(queue, Samplers(self.model, self.checkpoints, self.tokenizer.decode).step)
 
     @property
     def context(self) -> int:
@@ -97,9 +102,22 @@ class Engine:
         self._worker.start()
 
     def stop(self) -> None:
-        """Ends the model thread after the job or the decoding step that it is at."""
-        self.queue.close()
-        self._worker.join(timeout=5.0)
+        """Answers all who wait, and ends the model thread after the pass or token that it is at, if that is soon."""
+        self.futures.close()
+        self._worker.join(STOP_SECONDS)
+
+    @property
+    def busy(self) -> bool:
+        """Whether the model thread lives."""
+        return self._worker.is_alive()
+
+    def tend(self) -> None:
+        """What is done every few seconds: ends the sessions whose client is gone, and tends the futures."""
+        oldest = time.monotonic() - IDLE_SECONDS
+        for session in list(self.sessions.values()):
+            if session.last_seen < oldest:
+                self.end_session(session.id)
+        self.futures.tend()
 
     def session(self, id: str) -> Session:
         """A session by id; asking for it is a sign of life.
@@ -113,7 +131,7 @@ class Engine:
         return session
 
     def end_session(self, id: str) -> None:
-        """Forgets a session with its models and samplers."""
+        """Forgets a session with its models and samplers; what it has asked for is given up."""
         session = self.sessions.pop(id, None)
         if session is None:
             return
@@ -122,14 +140,7 @@ class Engine:
         for model_id in session.models:
             self.runs.pop(model_id, None)
             self._trainees.pop(model_id, None)
-            self.futures.forget_order(model_id)
-
-    def end_idle_sessions(self) -> None:
-        """Ends the sessions whose client is gone."""
-        oldest = time.monotonic() - IDLE_SECONDS
-        for session in list(self.sessions.values()):
-            if session.last_seen < oldest:
-                self.end_session(session.id)
+        self.futures.end(id)
 
     def known_model(self, name: str | None) -> bool:
         """Whether `name` is this engine's base model."""
@@ -156,33 +167,69 @@ class Engine:
         parsed = CheckpointPath.parse(path)
         return Source(parsed, self.checkpoints.version(parsed))
 
-    def add_run(self, run: Run, session: Session) -> None:
-        """Makes a model known; its first job must follow."""
-        self.runs[run.model_id] = run
-        session.models.append(run.model_id)
+    def add_sampler(self, session: Session, id: str, source: Source) -> None:
+        """Makes a sampler known for as long as its session lives; from any thread."""
+        self.samplers[id] = source
+        session.samplers.append(id)
+        if session.id not in self.sessions:
+            self.samplers.pop(id, None)
+
+    def create(self, run: Run, session: Session, make: Callable[[], Answer]) -> Future:
+        """Makes a model known and queues the work that makes it."""
+        future = self.futures.submit(f"{run.model_id}:create", make, owner=session.id)
+        if run.model_id not in self.runs:
+            self.runs[run.model_id] = run
+            session.models.append(run.model_id)
+        return future
+
+    def train(self, model_id: str, seq_id: int, work: Callable[[], Answer], weight: int = 0) -> Future:
+        """Queues work on a model for when it is its turn; `weight` is the request's bytes.
+
+        Raises:
+            NotFound: there is no such model.
+            Busy: too much is waiting.
+        """
+        owner = self.session(self.run(model_id).session_id).id
+        id = f"{model_id}:{seq_id}"
+        return self.futures.submit(id, work, owner=owner, weight=weight, order=model_id, seq=seq_id)
 
     def sample(
-        self, id: str, request: SampleRequest, source: Source, answer: Callable[[SampleRequest], Answer]
+        self,
+        id: str,
+        request: SampleRequest,
+        source: Source,
+        answer: Callable[[SampleRequest], Answer],
+        owner: str = CHAT,
     ) -> Future:
         """Queues a request for the weights at `source`; `answer` is called on the model's thread when it is done."""
-        return self.futures.submit(id, lambda: answer(request), group=source, request=request)
+        return self.futures.submit(id, lambda: answer(request), owner=owner, group=source, request=request)
 
     def do_create(self, run: Run, seed: int | None) -> Answer:
-        """A fresh adapter."""
-        self._trainees[run.model_id] = Trainee(run.model_id, Lora.new(self.model.config, run.rank, seed, run.modules))
-        self._save_run(run)
+        """A fresh adapter; a model that is there stays as it is."""
+        if run.model_id not in self._trainees:
+            lora = Lora.new(self.model.config, run.rank, seed, run.modules, self.model.device)
+            self._save_run(run)
+            self._put(Trainee(run.model_id, lora))
         return Answer.json({"type": "create_model", "model_id": run.model_id})
 
-    def do_forward_backward(self, request: wire.ForwardBackward) -> Answer:
+    def do_create_from(self, run: Run, path: CheckpointPath, *, optimizer: bool) -> Answer:
+        """A model from a checkpoint; one that is there stays as it is."""
+        if run.model_id not in self._trainees:
+            return self.do_load(run, path, optimizer=optimizer)
+        return Answer.json({"type": "load_weights", "path": str(path), "model_id": run.model_id})
+
+    def do_forward_backward(self, request: wire_training.ForwardBackward) -> Answer:
         """Log-probabilities and, unless forward only, gradients."""
         trainee = self._trainee(request.model_id)
-        data = wire.datums(request, self.model.config.vocabulary, self.context)
-        outcome = forward_backward(self.model, trainee.lora, data, request.loss, backward=request.backward)
-        return Answer(wire.encode_outcome(outcome), PROTOBUF)
+        data = wire_training.datums(request, self.model.config.vocabulary, self.context)
+        outcome = forward_backward(
+            self.model, trainee.lora, data, request.loss, backward=request.backward, pause=self._worker.pause
+        )
+        return Answer(wire_training.encode_outcome(outcome), PROTOBUF)
 
-    def do_optim_step(self, request: wire.OptimStep) -> Answer:
+    def do_optim_step(self, model_id: str, params: AdamParams) -> Answer:
         """One step of the optimiser."""
-        return Answer.json({"metrics": self._trainee(request.model_id).step(request.adam_params)})
+        return Answer.json({"metrics": self._trainee(model_id).step(params)})
 
     def do_save(self, run: Run, path: CheckpointPath, metadata: dict[str, str] | None, ttl: int | None) -> None:
         """Writes a checkpoint of the adapter as it is now."""
@@ -196,46 +243,22 @@ class Engine:
     def do_load(self, run: Run, path: CheckpointPath, *, optimizer: bool) -> Answer:
         """Puts a checkpoint in the place of the adapter (and, if asked, of the optimiser's state)."""
         files = self.checkpoints.read(path, optimizer=optimizer)
-        trainee = Trainee(run.model_id, Lora.read(self.model.config, files.config, files.weights))
-        if trainee.lora.rank != run.rank:
-            raise Fault(f"path: the checkpoint has rank {trainee.lora.rank}, the model {run.rank}")
+        trainee = Trainee(run.model_id, read_adapter(self.model, path, files))
+        if (trainee.lora.rank, trainee.lora.modules) != (run.rank, run.modules):
+            theirs, ours = (f"rank {x.rank} ({', '.join(x.modules)})" for x in (trainee.lora, run))
+            raise Fault(f"path: {path} has {theirs}, the model {ours}", next_step="load it as a model of its own")
         if files.optimizer is not None:
-            trainee.optimizer.load_state(files.optimizer)
-        self._trainees[run.model_id] = trainee
+            with naming(path):
+                trainee.optimizer.load_state(files.optimizer)
         self._save_run(run)
+        self._put(trainee)
         return Answer.json({"type": "load_weights", "path": str(path), "model_id": run.model_id})
 
-    def do_sample(self, group: Hashable, more: Callable[[int], list[Job]]) -> None:
-        """Answers the sample jobs of one source, those that arrive meanwhile too (see `futures.Batcher`)."""
-        assert isinstance(group, Source)
-        jobs, running = more(MAX_BATCH), list[Job]()
-        try:
-            model, weights = self._loaded(group)
-            decoder = Decoder(model, weights, self._prefixes, self.tokenizer.decode)
-            while jobs or running:
-                running += [job for job in jobs if _admitted(decoder, job)]
-                jobs = []
-                decoder.step()
-                for job in [job for job in running if job.request is not None and job.request.done]:
-                    running.remove(job)
-                    job.future.resolve(guarded(job.run))
-                jobs = more(MAX_BATCH - decoder.active)
-        except Exception as error:  # the boundary between these requests and the engine's life
-            _fail(running + jobs, error)
-
-    def _loaded(self, source: Source) -> tuple[Llama, str]:
-        """The merged model of a source and its fingerprint."""
-        if source.path is None:
-            return self.model, BASE
-        if source not in self._merged:
-            files = self.checkpoints.read(source.path)
-            while len(self._merged) >= MERGED:
-                _, (_, weights) = self._merged.popitem(last=False)
-                self._prefixes.drop(weights)
-            lora = Lora.read(self.model.config, files.config, files.weights)
-            self._merged[source] = (lora.merged(self.model), checkpoints.fingerprint(files.weights))
-        self._merged.move_to_end(source)
-        return self._merged[source]
+    def _put(self, trainee: Trainee) -> None:
+        """Keeps an adapter for as long as its session lives, which may have ended a moment ago."""
+        self._trainees[trainee.model_id] = trainee
+        if trainee.model_id not in self.runs:
+            self._trainees.pop(trainee.model_id, None)
 
     def _trainee(self, model_id: str) -> Trainee:
         if (trainee := self._trainees.get(model_id)) is None:
@@ -257,25 +280,3 @@ def modules_of(config: wire.LoraConfig) -> tuple[str, ...]:
     if not modules:
         raise Fault("lora_config: train_attn and train_mlp are both false; there is nothing to train")
     return modules
-
-
-def _admitted(decoder: Decoder, job: Job) -> bool:
-    assert job.request is not None
-    if job.future.cancelled or job.request.cancelled():
-        job.future.resolve(Answer.failure("the request was cancelled", category="user"))
-        return False
-    try:
-        decoder.admit(job.request)
-    except Exception as error:  # the boundary between this request and the engine's life
-        _fail([job], error)
-        return False
-    return True
-
-
-def _fail(jobs: list[Job], error: Exception) -> None:
-    def reraise() -> Answer:
-        raise error
-
-    answer = guarded(reraise)
-    for job in jobs:
-        job.future.resolve(answer)

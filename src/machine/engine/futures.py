@@ -1,32 +1,23 @@
-"""Futures: work that is asked for now and fetched later, done by one model thread.
+"""Futures: answers that are asked for now and fetched later.
 
-A request becomes a `Job` with an id of the client's making, so that a resent request finds the first one's future.
-Jobs of one trained model run in the order of their `seq_id`, whatever the order of arrival. Jobs that carry a sample
-request run together with the compatible ones right behind them in the queue (`Worker`). Answers wait in bounded memory.
+`intake` makes them, the model thread (`scheduling`) resolves them, an endpoint waits for them on the event loop.
 """
 
 import asyncio
-import functools
-import threading
+import contextlib
+import logging
 import time
 import traceback
-from collections import deque
-from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import msgspec
 
-from machine.engine.faults import Busy, Gone
-from machine.engine.sampling import SampleRequest
 from machine.errors import MachineError, Refused
 
-MAX_OPEN = 4096
-"""Futures that are waiting, running, or not yet fetched."""
-KEEP_FETCHED = 512
-"""Fetched answers kept for a client that asks again."""
-MAX_UNFETCHED_SECONDS = 3600.0
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
+_NO_MEMORY = ("can't allocate memory", "out of memory", "not enough memory", "bad_alloc", "could not create a memory")
+"""How torch and its libraries word it where they raise a plain RuntimeError."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -47,215 +38,69 @@ class Answer:
         return cls.json({"error": message, "category": category})
 
 
+CANCELLED = Answer.failure("the request was cancelled", category="user")
+ENDED = Answer.failure("the session has ended", category="user")
+STOPPED = Answer.failure("the engine was stopped", category="server")
+
+
 @dataclass(eq=False)
 class Future:
-    """A job's answer to be; `wait` from the event loop, `resolve` from any thread."""
+    """A job's answer to be; `wait` from the event loop, `resolve` from any thread.
+
+    `owner` is the session that asked, `weight` the bytes of its request, which wait in memory until it is answered.
+    """
 
     id: str
     loop: asyncio.AbstractEventLoop
+    owner: str = ""
+    weight: int = 0
     created: float = field(default_factory=time.monotonic)
     answer: Answer | None = None
     cancelled: bool = False
     fetched: bool = False
     _done: asyncio.Event = field(default_factory=asyncio.Event)
 
+    @property
+    def size(self) -> int:
+        """Bytes that it keeps in memory: the request's, then the answer's."""
+        return self.weight if self.answer is None else len(self.answer.body)
+
     def resolve(self, answer: Answer) -> None:
-        """Gives the answer and wakes who waits."""
-        self.answer = answer
-        self.loop.call_soon_threadsafe(self._done.set)
+        """Gives the answer and wakes who waits; the first answer stays."""
+        if self.answer is None:
+            self.answer = answer
+            if not self.loop.is_closed():
+                self.loop.call_soon_threadsafe(self._done.set)
 
     async def wait(self, timeout: float | None = None) -> Answer | None:
         """The answer, or None if it is not there within `timeout` seconds."""
-        try:
-            await asyncio.wait_for(self._done.wait(), timeout)
-        except TimeoutError:
-            return None
+        if self.answer is None:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._done.wait(), timeout)
         return self.answer
 
 
-@dataclass(eq=False)
-class Job:
-    """Work for the model thread: `run` makes the answer.
+def failure(error: Exception, id: str) -> Answer:
+    """What request `id` is answered when its work raised `error`, which the log is told of.
 
-    For sampling, `run` makes it of the finished `request`, and jobs of the same `group` (weights) run in one batch.
+    What the work held is freed first: there may be no memory left to answer with. A log line holds the id and the
+    message, which names fields, sizes and paths, and never a prompt or an answer.
     """
-
-    future: Future
-    run: Callable[[], Answer]
-    group: Hashable | None = None
-    request: SampleRequest | None = None
-
-
-class Batcher(Protocol):
-    """Answers jobs of one group together; `more(room)` hands out jobs that have arrived meanwhile."""
-
-    def __call__(self, group: Hashable, more: Callable[[int], list[Job]]) -> None:
-        """Resolves the future of every job that `more` gave it."""
-        ...
-
-
-class Queue:
-    """Jobs in the order in which they may run."""
-
-    def __init__(self) -> None:
-        self._jobs: deque[Job] = deque()
-        self._changed = threading.Condition()
-        self._closed = False
-
-    def put(self, job: Job) -> None:
-        """Adds a job at the end."""
-        with self._changed:
-            self._jobs.append(job)
-            self._changed.notify()
-
-    def get(self) -> Job | None:
-        """The next job, as soon as there is one; None once the queue is closed."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._jobs or self._closed)
-            return None if self._closed else self._jobs.popleft()
-
-    def unget(self, job: Job) -> None:
-        """Puts back what `get` gave."""
-        with self._changed:
-            self._jobs.appendleft(job)
-
-    def take(self, group: Hashable, room: int) -> list[Job]:
-        """Up to `room` jobs of a group from the head of the queue: nothing older is overtaken."""
-        taken: list[Job] = []
-        with self._changed:
-            while self._jobs and not self._closed and len(taken) < room and self._jobs[0].group == group:
-                taken.append(self._jobs.popleft())
-        return taken
-
-    def close(self) -> None:
-        """Lets the worker go home."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
+    traceback.clear_frames(error.__traceback__)
+    if isinstance(error, MachineError):
+        message = f"{error.message} ({error.next_step})" if error.next_step else error.message
+        _log.warning("%s failed: %s", id, message)
+        return Answer.failure(message, category="user" if isinstance(error, Refused) else "server")
+    if is_out_of_memory(error):
+        _log.warning("%s failed: out of memory", id)
+        return Answer.failure(
+            "out of memory (send fewer or shorter rows at a time, or less to sample)", category="user"
+        )
+    _log.error("%s failed: %s", id, type(error).__name__, exc_info=error)
+    return Answer.failure(f"{type(error).__name__}: {error}", category="server")
 
 
-class Worker(threading.Thread):
-    """The one thread that touches the model."""
-
-    def __init__(self, queue: Queue, batcher: Batcher) -> None:
-        super().__init__(name="model", daemon=True)
-        self.queue, self.batcher = queue, batcher
-
-    def run(self) -> None:
-        """Does jobs until the queue is closed."""
-        while (job := self.queue.get()) is not None:
-            if job.group is None:
-                job.future.resolve(guarded(job.run))
-            else:
-                self.queue.unget(job)
-                self.batcher(job.group, functools.partial(self.queue.take, job.group))
-
-
-def guarded(run: Callable[[], Answer]) -> Answer:
-    """Runs a job; its failure is the answer, never the thread's death."""
-    try:
-        return run()
-    except MachineError as error:
-        category = "user" if isinstance(error, Refused) else "server"
-        return Answer.failure(_message(error), category=category)
-    except Exception as error:  # the boundary between one request and the engine's life
-        traceback.print_exc()
-        return Answer.failure(f"{type(error).__name__}: {error}", category="server")
-
-
-def _message(error: MachineError) -> str:
-    return f"{error.message} ({error.next_step})" if error.next_step else error.message
-
-
-class Futures:
-    """All futures by id; lives on the event loop."""
-
-    def __init__(self, queue: Queue) -> None:
-        self.queue = queue
-        self._futures: dict[str, Future] = {}
-        self._fetched: deque[str] = deque()
-        self._orders: dict[str, _Order] = {}
-
-    def submit(
-        self,
-        id: str,
-        run: Callable[[], Answer],
-        *,
-        order: str = "",
-        seq: int | None = None,
-        group: Hashable | None = None,
-        request: SampleRequest | None = None,
-    ) -> Future:
-        """The future of a job, made unless there is one of this id.
-
-        With `order` and `seq` the job waits for those of the same order with a smaller number, from 1.
-
-        Raises:
-            Busy: too many futures are open.
-            Gone: the order is past `seq`, and its answer is forgotten.
-        """
-        if (known := self._futures.get(id)) is not None:
-            return known
-        self._sweep()
-        future = Future(id, asyncio.get_running_loop())
-        job = Job(future, run, group, request)
-        if request is not None:
-            request.cancelled = lambda: future.cancelled
-        if seq is None:
-            self.queue.put(job)
-        else:
-            for ready in self._orders.setdefault(order, _Order()).ready(seq, job):
-                self.queue.put(ready)
-        self._futures[id] = future
-        return future
-
-    def get(self, id: str) -> Future:
-        """The future of this id.
-
-        Raises:
-            Gone: there is none, or no longer.
-        """
-        if (future := self._futures.get(id)) is None:
-            raise Gone(f"request_id: nothing is known of {id!r}")
-        return future
-
-    def fetched(self, future: Future) -> None:
-        """Says that the client has the answer: it is kept for a while, then forgotten."""
-        if not future.fetched:
-            future.fetched = True
-            self._fetched.append(future.id)
-        while len(self._fetched) > KEEP_FETCHED:
-            self._futures.pop(self._fetched.popleft(), None)
-
-    def forget_order(self, order: str) -> None:
-        """Drops an order and what it holds back, at the end of a session."""
-        if (ended := self._orders.pop(order, None)) is not None:
-            for job in ended.held.values():
-                job.future.resolve(Answer.failure("the session has ended", category="user"))
-
-    def _sweep(self) -> None:
-        if len(self._futures) - len(self._fetched) < MAX_OPEN:
-            return
-        old = time.monotonic() - MAX_UNFETCHED_SECONDS
-        for id, future in list(self._futures.items()):
-            if future.answer is not None and future.created < old and not future.fetched:
-                del self._futures[id]
-        if len(self._futures) - len(self._fetched) >= MAX_OPEN:
-            raise Busy(f"{MAX_OPEN} requests are waiting", next_step="fetch their results first")
-
-
-@dataclass
-class _Order:
-    next: int = 1
-    held: dict[int, Job] = field(default_factory=dict)
-
-    def ready(self, seq: int, job: Job) -> list[Job]:
-        """Takes a job in and gives those whose turn it is."""
-        if seq < self.next or seq in self.held:
-            raise Gone(f"seq_id: request {seq} has been done already")
-        self.held[seq] = job
-        jobs = []
-        while self.next in self.held:
-            jobs.append(self.held.pop(self.next))
-            self.next += 1
-        return jobs
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, here or on a GPU (whose error is a RuntimeError too)."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(s in text for s in _NO_MEMORY))

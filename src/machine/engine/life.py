@@ -17,11 +17,12 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from machine.engine.logs import LOG, open_new
 from machine.errors import ServiceError
 from machine.home import engine_dir
-from machine.store.files import open_private, private_folder
+from machine.store.files import private_folder
 
-DISCOVERY, LOCK, LOG = "engine.json", "engine.lock", "engine.log"
+DISCOVERY, LOCK = "engine.json", "engine.lock"
 START_SECONDS = 120.0
 STOP_SECONDS = 15.0
 
@@ -38,13 +39,16 @@ class EngineInfo:
     log: Path
 
 
-def start(model: Path | None = None, *, state: Path | None = None, dtype: str = "fp32") -> EngineInfo:
+def start(
+    model: Path | None = None, *, state: Path | None = None, dtype: str = "fp32", device: str = "auto"
+) -> EngineInfo:
     """The running engine, started unless there is one; returns once it answers.
 
     Args:
         model: a Hugging Face folder; None is the default model, fetched the first time.
         state: where it keeps key, log and checkpoints; None is `engine_dir()`.
         dtype: "fp32" or "bf16".
+        device: "auto" (a GPU when torch sees one), "cpu", "cuda" or "mps".
 
     Raises:
         ServiceError: it did not come up (the message ends with its log), or another one runs here, or hangs.
@@ -55,7 +59,7 @@ def start(model: Path | None = None, *, state: Path | None = None, dtype: str = 
             if model is not None and model.absolute() != running.model_path:
                 raise ServiceError(f"an engine with {running.model} is running", next_step="machine engine stop")
             return running
-        process = _spawn(model or _default_model(), state, dtype)
+        process = _spawn(model or _default_model(), state, dtype, device)
         return _wait_until_ready(process, state)
 
 
@@ -116,16 +120,17 @@ def _alive(state: Path) -> bool:
 
 
 def _default_model() -> Path:
-    from machine.engine.convert import ensure_model
+    from machine.engine.hub import model_folder
 
-    return ensure_model()
+    return model_folder(None)
 
 
-def _spawn(model: Path, state: Path, dtype: str) -> "subprocess.Popen[bytes]":
+def _spawn(model: Path, state: Path, dtype: str, device: str) -> "subprocess.Popen[bytes]":
     command = [sys.executable, "-m", "machine.engine.server"]
-    command += ["--model", str(model.absolute()), "--state", str(state.absolute()), "--dtype", dtype]
+    command += ["--model", str(model.absolute()), "--state", str(state.absolute())]
+    command += ["--dtype", dtype, "--device", device]
     environment = os.environ | {"OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_OFFLINE": "1", "PYTHONUNBUFFERED": "1"}
-    log = open_private(state / LOG, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    log = open_new(state)
     try:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True

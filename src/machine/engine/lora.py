@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -16,13 +16,15 @@ import torch.nn.functional as F
 from safetensors.torch import load, save
 from torch import Tensor
 
+from machine.engine.config import Config
 from machine.engine.faults import Fault
-from machine.engine.model import MODULES, Block, Config, Llama
+from machine.engine.model import MODULES, Block, Llama
 
 ALPHA = 32.0
 MAX_RANK = 512
 ATTENTION = ("q", "k", "v", "o")
 MLP = ("gate", "up", "down")
+_CPU = torch.device("cpu")
 _KEY = re.compile(r"base_model\.model\.model\.layers\.(\d+)\.(?:self_attn|mlp)\.(\w+)_proj\.lora_([AB])\.weight")
 
 
@@ -40,27 +42,36 @@ class Lora:
         return ALPHA / self.rank
 
     @classmethod
-    def new(cls, config: Config, rank: int, seed: int | None, modules: Sequence[str] = MODULES) -> "Lora":
-        """A fresh adapter that changes nothing yet: A uniform in ±1/sqrt(input), as PEFT has it, and B zero."""
-        generator = torch.Generator().manual_seed(seed % 2**63) if seed is not None else None
+    def new(
+        cls,
+        config: Config,
+        rank: int,
+        seed: int | None,
+        modules: Sequence[str] = MODULES,
+        device: torch.device = _CPU,
+    ) -> "Lora":
+        """A fresh adapter that changes nothing yet: A uniform in ±1/sqrt(input), as PEFT has it, and B zero.
+
+        It is drawn on the CPU, so that a seed gives the same adapter on every device.
+        """
+        generator = torch.Generator(_CPU).manual_seed(seed % 2**63) if seed is not None else None
         parameters: dict[str, Tensor] = {}
         for layer in range(config.layers):
             for module in modules:
                 inputs, outputs = config.sizes(module)
                 bound = 1.0 / math.sqrt(inputs)
-                a = torch.empty(rank, inputs).uniform_(-bound, bound, generator=generator)
-                parameters[f"{layer}.{module}.A"] = a.requires_grad_()
-                parameters[f"{layer}.{module}.B"] = torch.zeros(outputs, rank).requires_grad_()
+                a = torch.empty(rank, inputs, device=_CPU).uniform_(-bound, bound, generator=generator)
+                parameters[f"{layer}.{module}.A"] = a.to(device).requires_grad_()
+                parameters[f"{layer}.{module}.B"] = torch.zeros(outputs, rank, device=device).requires_grad_()
         return cls(rank, tuple(modules), parameters)
 
     def add(self, y: Tensor, x: Tensor, layer: int, modules: Sequence[str]) -> Tensor:
-        """See `model.Adapter`: one product for all of `modules`, whose B factors form a block diagonal."""
+        """See `model.Adapter`; `y` is changed in place."""
         if modules[0] not in self.modules:
             return y
-        a = torch.cat([self.parameters[f"{layer}.{module}.A"] for module in modules])  # [r * n, input]
-        factors = [self.parameters[f"{layer}.{module}.B"] for module in modules]
-        b = torch.block_diag(*factors)  # type: ignore[no-untyped-call]  # [outputs, r * n]
-        return torch.addmm(y, F.linear(x, a.to(x.dtype)), b.t().to(x.dtype), alpha=self.scale)
+        factors = [self.parameters[f"{layer}.{module}.{factor}"] for factor in "AB" for module in modules]
+        updated: Tensor = _Update.apply(y, x, self.scale, *factors)  # type: ignore[no-untyped-call]
+        return updated
 
     @torch.no_grad()
     def merged(self, model: Llama) -> Llama:
@@ -74,11 +85,10 @@ class Lora:
             updates = [self.parameters[f"{i}.{m}.B"] @ self.parameters[f"{i}.{m}.A"] for m in modules]
             return (weight.float() + self.scale * torch.cat(updates)).to(weight.dtype)
 
-        return Block(
-            attention_norm=block.attention_norm,
+        return replace(
+            block,
             qkv=plus(block.qkv, "q", "k", "v"),
             o=plus(block.o, "o"),
-            mlp_norm=block.mlp_norm,
             gate_up=plus(block.gate_up, "gate", "up"),
             down=plus(block.down, "down"),
         )
@@ -90,7 +100,7 @@ class Lora:
             layer, module, factor = key.split(".")
             part = "self_attn" if module in ATTENTION else "mlp"
             name = f"base_model.model.model.layers.{layer}.{part}.{module}_proj.lora_{factor}.weight"
-            named[name] = parameter.detach().contiguous()
+            named[name] = parameter.detach().cpu().contiguous()
         return bytes(save(named, metadata={"format": "pt"}))
 
     def config_file(self, base_model: str) -> bytes:
@@ -110,8 +120,8 @@ class Lora:
         return json.dumps(config, indent=1).encode()
 
     @classmethod
-    def read(cls, config: Config, adapter_config: bytes, weights: bytes) -> "Lora":
-        """The adapter of PEFT's two files.
+    def read(cls, config: Config, adapter_config: bytes, weights: bytes, device: torch.device = _CPU) -> "Lora":
+        """The adapter of PEFT's two files, on `device`.
 
         Raises:
             Fault: not an adapter of this model (another architecture, size, or set of tensors).
@@ -131,7 +141,45 @@ class Lora:
             if parameter.shape != lora.parameters[key].shape:
                 raise Fault(f"the adapter's {key} has shape {list(parameter.shape)}, "
                             f"the model needs {list(lora.parameters[key].shape)}")  # fmt: skip
-        return cls(lora.rank, modules, {key: value.float().requires_grad_() for key, value in found.items()})
+        parameters = {key: value.to(device, torch.float32).requires_grad_() for key, value in found.items()}
+        return cls(lora.rank, modules, parameters)
+
+
+class _Update(torch.autograd.Function):
+    """y + s B A x for n modules that read the same x: one product for all A, one for each B.
+
+    With m = A x:   dB = s dy m^T,   dm = s B^T dy,   dA = dm x^T,   dx = A^T dm   (the transposes of what stands below,
+    where tokens are rows).
+    """
+
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, x: Tensor, scale: float, *factors: Tensor) -> Tensor:
+        """y [T, outputs], x [T, input], then n A [r, input] and n B [output, r]."""
+        n = len(factors) // 2
+        a, b = torch.cat(factors[:n]).to(x.dtype), [factor.to(x.dtype) for factor in factors[n:]]
+        m = F.linear(x, a)  # [T, n * r]
+        for part, middle, factor in zip(_parts(y, b), m.chunk(n, dim=1), b, strict=True):
+            part.addmm_(middle, factor.t(), alpha=scale)
+        ctx.scale = scale
+        ctx.save_for_backward(x, m, a, *b)
+        ctx.mark_dirty(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Gradients of what `forward` took."""
+        (dy,) = gradients
+        x, m, a, *b = ctx.saved_tensors
+        n, parts = len(b), _parts(dy, b)
+        dm = ctx.scale * torch.cat([part @ factor for part, factor in zip(parts, b, strict=True)], dim=1)
+        db = [ctx.scale * (part.t() @ middle).float() for part, middle in zip(parts, m.chunk(n, dim=1), strict=True)]
+        da = (dm.t() @ x).float().chunk(n)
+        return dy, dm @ a, None, *da, *db
+
+
+def _parts(y: Tensor, b: Sequence[Tensor]) -> list[Tensor]:
+    """The columns of y [T, outputs] that each module has."""
+    return list(torch.split(y, [len(factor) for factor in b], dim=1))
 
 
 def _parameters(tensors: dict[str, Tensor]) -> list[tuple[str, Tensor]]:

@@ -1,6 +1,6 @@
 """Losses over the log-probabilities of target tokens, and their derivative, in closed form.
 
-Every loss is a sum over tokens of f(logp); the engine needs f and df/dlogp, the rest is the model's business.
+Every loss is a sum over targets of f(logp); the engine needs f and df/dlogp, the rest is the model's business.
 Notation: A advantage, m mask, old the sampler's log-probability, r = exp(logp - old). Source: Tinker's documentation
 of `loss_fn`; its servers sum over tokens and do not average.
 """
@@ -48,17 +48,9 @@ class Loss:
         if unknown := sorted(set(self.settings) - set(_SETTINGS[self.name])):
             raise Fault(f"loss_fn_config: {self.name} has no setting {', '.join(unknown)}")
 
-    def active(self, inputs: Inputs) -> Tensor:
-        """[n] bool: the tokens whose log-probability can change the loss."""
-        return _coefficient(self.name, inputs) != 0
-
     def __call__(self, logp: Tensor, inputs: Inputs) -> tuple[Tensor, Tensor]:
         """f(logp) and df/dlogp, [n] each, for `logp` [n] and inputs [n] each."""
         return _FORMULAS[self.name](logp, inputs, self.settings)
-
-
-def _coefficient(name: str, inputs: Inputs) -> Tensor:
-    return inputs["weights"] if name == "cross_entropy" else _advantages(inputs)
 
 
 def _advantages(inputs: Inputs) -> Tensor:

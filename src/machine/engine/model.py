@@ -1,23 +1,27 @@
 """A Llama on torch: frozen base weights, tokens without padding, attention handed in by the caller.
 
+One forward pass serves all families (Qwen2 adds biases to q, k and v, Qwen3 a norm over each head, SmolLM3 leaves some
+layers without rotary embedding): what a family has is data in `Config` and `Block`.
+
 `Llama.forward` takes T tokens with their positions and knows nothing of rows: which token sees which is the business
 of an `Attend` function: `packing` has one for training, `sampling` one for prefill and one for decoding.
 Letters in shapes: T tokens, d width, H query heads, K key-value heads, D head size, f MLP width, V vocabulary.
 """
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F
-from safetensors import safe_open
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from machine.errors import UsageError
+from machine.engine import device as devices
+from machine.engine.config import Config
+from machine.engine.rope import rotated
+from machine.engine.weights import Weights
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, q [T, H, D], k [T, K, D], v [T, K, D]) -> [T, H * D]."""
@@ -35,80 +39,14 @@ class Adapter(Protocol):
 
 
 @dataclass(frozen=True)
-class Config:
-    """The shape of a model, from its `config.json`."""
-
-    name: str
-    width: int
-    layers: int
-    heads: int
-    kv_heads: int
-    head_size: int
-    mlp_width: int
-    vocabulary: int
-    context: int
-    norm_eps: float
-    rope_theta: float
-    end_tokens: tuple[int, ...]
-
-    @classmethod
-    def read(cls, folder: Path) -> "Config":
-        """Reads and checks `folder/config.json`.
-
-        Raises:
-            UsageError: not a model folder, or a model that is not of the plain Llama type.
-        """
-        try:
-            raw: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise UsageError(f"{folder} is not a Hugging Face model folder: {error}",
-                             next_step="give --model a folder that holds config.json") from error  # fmt: skip
-        rope = raw.get("rope_parameters") or {}
-        unsupported = [
-            *(["model_type " + str(raw.get("model_type"))] if raw.get("model_type") != "llama" else []),
-            *(["rope_scaling"] if raw.get("rope_scaling") or rope.get("rope_type", "default") != "default" else []),
-            *[key for key in ("attention_bias", "mlp_bias") if raw.get(key)],
-            *(["hidden_act " + str(raw.get("hidden_act"))] if raw.get("hidden_act", "silu") != "silu" else []),
-        ]
-        if unsupported:
-            raise UsageError(f"the engine cannot run {folder.name}: {', '.join(unsupported)}",
-                             next_step="use a plain Llama-type model such as SmolLM2")  # fmt: skip
-        ends = raw["eos_token_id"] if isinstance(raw.get("eos_token_id"), list) else [raw.get("eos_token_id")]
-        return cls(
-            name=raw.get("_name_or_path") or folder.name,
-            width=raw["hidden_size"],
-            layers=raw["num_hidden_layers"],
-            heads=raw["num_attention_heads"],
-            kv_heads=raw.get("num_key_value_heads") or raw["num_attention_heads"],
-            head_size=raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"],
-            mlp_width=raw["intermediate_size"],
-            vocabulary=raw["vocab_size"],
-            context=raw["max_position_embeddings"],
-            norm_eps=raw["rms_norm_eps"],
-            rope_theta=raw.get("rope_theta") or rope["rope_theta"],
-            end_tokens=tuple(int(end) for end in ends if end is not None),
-        )
-
-    def sizes(self, module: str) -> tuple[int, int]:
-        """(input, output) of a linear layer."""
-        query, key = self.heads * self.head_size, self.kv_heads * self.head_size
-        return {
-            "q": (self.width, query),
-            "k": (self.width, key),
-            "v": (self.width, key),
-            "o": (query, self.width),
-            "gate": (self.width, self.mlp_width),
-            "up": (self.width, self.mlp_width),
-            "down": (self.mlp_width, self.width),
-        }[module]
-
-
-@dataclass(frozen=True)
 class Block:
-    """The weights of one layer, fused where they read the same input."""
+    """The weights of one layer, fused where they read the same input; None is what the model's family lacks."""
 
     attention_norm: Tensor  # [d]
     qkv: Tensor  # [(H + 2K) * D, d]
+    qkv_bias: Tensor | None  # [(H + 2K) * D]
+    q_norm: Tensor | None  # [D]
+    k_norm: Tensor | None  # [D]
     o: Tensor  # [d, H * D]
     mlp_norm: Tensor  # [d]
     gate_up: Tensor  # [2f, d]
@@ -132,32 +70,31 @@ class Llama:
         """The type of weights and activations."""
         return self.embedding.dtype
 
+    @property
+    def device(self) -> torch.device:
+        """Where weights and activations are."""
+        return self.embedding.device
+
     @classmethod
-    def load(cls, folder: Path, dtype: torch.dtype = torch.float32) -> "Llama":
+    def load(cls, folder: Path, dtype: torch.dtype = torch.float32, device: torch.device | None = None) -> "Llama":
         """Reads a Hugging Face folder (safetensors only, one file or several).
 
+        Args:
+            folder: of a model that `config.Config` can read.
+            dtype: the type to compute in, whatever the files hold.
+            device: None is a GPU when torch sees one, the CPU otherwise.
+
         Raises:
-            UsageError: no safetensors, a tensor missing, or a config that is not supported.
+            UsageError: a config that is not supported, a tensor missing or of the wrong shape, NaN in the weights.
         """
         config = Config.read(folder)
-        read = _Reader(folder, dtype)
-
-        def block(i: int) -> Block:
-            attention, mlp = f"model.layers.{i}.self_attn", f"model.layers.{i}.mlp"
-            return Block(
-                attention_norm=read(f"model.layers.{i}.input_layernorm.weight"),
-                qkv=torch.cat([read(f"{attention}.{n}_proj.weight") for n in "qkv"]),
-                o=read(f"{attention}.o_proj.weight"),
-                mlp_norm=read(f"model.layers.{i}.post_attention_layernorm.weight"),
-                gate_up=torch.cat([read(f"{mlp}.{n}_proj.weight") for n in ("gate", "up")]),
-                down=read(f"{mlp}.down_proj.weight"),
-            )
-
-        embedding = read("model.embed_tokens.weight")
-        head = read("lm_head.weight") if "lm_head.weight" in read.files else embedding
-        cos, sin = _rotary(config, dtype)
-        blocks = tuple(block(i) for i in range(config.layers))
-        return cls(config, embedding, head, read("model.norm.weight"), blocks, cos, sin)
+        device = device or devices.choose()
+        read = Weights(folder, dtype, device)
+        embedding = read("model.embed_tokens.weight", config.vocabulary, config.width)
+        head = embedding if config.tied else read("lm_head.weight", config.vocabulary, config.width)
+        blocks = tuple(_block(read, config, i) for i in range(config.layers))
+        cos, sin = (table.to(device, dtype) for table in config.rope.tables(config.context, config.head_size))
+        return cls(config, embedding, head, read("model.norm.weight", config.width), blocks, cos, sin)
 
     def forward(
         self,
@@ -168,12 +105,13 @@ class Llama:
         *,
         checkpointed: bool = False,
     ) -> Tensor:
-        """Hidden states [T, d] after the final norm, for `tokens` [T] at `positions` [T].
+        """Hidden states [T, d] after the final norm, for `tokens` [T] at `positions` [T], both on any device.
 
         `checkpointed` keeps one activation a layer and computes the others again on the way back.
         """
+        positions = positions.to(self.device)
         cos, sin = self.cos[positions, None], self.sin[positions, None]  # [T, 1, D]
-        x = F.embedding(tokens, self.embedding)
+        x = F.embedding(tokens.to(self.device), self.embedding)
         for i in range(self.config.layers):
             if checkpointed:
                 x = checkpoint(self._block, x, i, cos, sin, attend, adapter, use_reentrant=False)
@@ -192,49 +130,47 @@ class Llama:
     def _block(self, x: Tensor, i: int, cos: Tensor, sin: Tensor, attend: Attend, adapter: Adapter | None) -> Tensor:
         block, c = self.blocks[i], self.config
         h = self._normed(x, block.attention_norm)
-        qkv = _linear(h, block.qkv, adapter, i, ("q", "k", "v"))
+        qkv = _linear(h, block.qkv, adapter, i, ("q", "k", "v"), block.qkv_bias)
         q, k, v = torch.split(qkv.view(len(x), -1, c.head_size), [c.heads, c.kv_heads, c.kv_heads], dim=1)
-        mixed = attend(i, _rotated(q, cos, sin), _rotated(k, cos, sin), v)
-        x = x + _linear(mixed, block.o, adapter, i, ("o",))
+        if block.q_norm is not None and block.k_norm is not None:
+            q, k = self._normed(q, block.q_norm), self._normed(k, block.k_norm)
+        if c.roped[i]:
+            q, k = rotated(q, cos, sin), rotated(k, cos, sin)
+        x = x + _linear(attend(i, q, k, v), block.o, adapter, i, ("o",))
         h = self._normed(x, block.mlp_norm)
         gate, up = _linear(h, block.gate_up, adapter, i, ("gate", "up")).chunk(2, dim=-1)
         return x + _linear(F.silu(gate) * up, block.down, adapter, i, ("down",))
 
     def _normed(self, x: Tensor, weight: Tensor) -> Tensor:
-        return F.rms_norm(x, (self.config.width,), weight, self.config.norm_eps)
+        return F.rms_norm(x, weight.shape, weight, self.config.norm_eps)
 
 
-def _linear(x: Tensor, weight: Tensor, adapter: Adapter | None, layer: int, modules: Sequence[str]) -> Tensor:
-    y = F.linear(x, weight)
+def _linear(
+    x: Tensor, weight: Tensor, adapter: Adapter | None, layer: int, modules: Sequence[str], bias: Tensor | None = None
+) -> Tensor:
+    y = F.linear(x, weight, bias)
     return y if adapter is None else adapter.add(y, x, layer, modules)
 
 
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    first, second = x.chunk(2, dim=-1)
-    return x * cos + torch.cat([-second, first], dim=-1) * sin
+def _block(read: Weights, config: Config, i: int) -> Block:
+    c, layer = config, f"model.layers.{i}"
+    attention, mlp = f"{layer}.self_attn", f"{layer}.mlp"
 
+    def linear(name: str, module: str) -> Tensor:
+        inputs, outputs = c.sizes(module)
+        return read(f"{name}.{module}_proj.weight", outputs, inputs)
 
-def _rotary(config: Config, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    exponents = torch.arange(0, config.head_size, 2).float() / config.head_size
-    angles = torch.outer(torch.arange(config.context).float(), 1.0 / config.rope_theta**exponents)
-    angles = torch.cat([angles, angles], dim=-1)
-    return angles.cos().to(dtype), angles.sin().to(dtype)
+    def bias(module: str) -> Tensor:
+        return read(f"{attention}.{module}_proj.bias", c.sizes(module)[1])
 
-
-class _Reader:
-    """Tensors of a folder by name, converted one at a time."""
-
-    def __init__(self, folder: Path, dtype: torch.dtype) -> None:
-        self.folder, self.dtype = folder, dtype
-        self.files: dict[str, Any] = {}
-        for path in sorted(folder.glob("*.safetensors")):
-            file = safe_open(str(path), framework="pt")
-            self.files |= dict.fromkeys(file.keys(), file)  # type: ignore[no-untyped-call]
-        if not self.files:
-            raise UsageError(f"{folder} holds no safetensors", next_step="use a model folder with *.safetensors")
-
-    def __call__(self, name: str) -> Tensor:
-        if name not in self.files:
-            raise UsageError(f"{self.folder} lacks the tensor {name}", next_step="fetch the model again")
-        tensor: Tensor = self.files[name].get_tensor(name)
-        return tensor.to(self.dtype)
+    return Block(
+        attention_norm=read(f"{layer}.input_layernorm.weight", c.width),
+        qkv=torch.cat([linear(attention, module) for module in ("q", "k", "v")]),
+        qkv_bias=torch.cat([bias(module) for module in ("q", "k", "v")]) if c.qkv_bias else None,
+        q_norm=read(f"{attention}.q_norm.weight", c.head_size) if c.head_norms else None,
+        k_norm=read(f"{attention}.k_norm.weight", c.head_size) if c.head_norms else None,
+        o=linear(attention, "o"),
+        mlp_norm=read(f"{layer}.post_attention_layernorm.weight", c.width),
+        gate_up=torch.cat([linear(mlp, module) for module in ("gate", "up")]),
+        down=linear(mlp, "down"),
+    )

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import msgspec
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
@@ -30,12 +31,12 @@ class AdamParams(msgspec.Struct, frozen=True):
 
 
 class Adam:
-    """The moments of some parameters, and the number of steps taken."""
+    """The moments of some parameters, made at the first step, and the number of steps taken."""
 
     def __init__(self, parameters: dict[str, Tensor]) -> None:
         self.parameters = parameters
-        self.first = {key: torch.zeros_like(p, requires_grad=False) for key, p in parameters.items()}
-        self.second = {key: torch.zeros_like(p, requires_grad=False) for key, p in parameters.items()}
+        self.first: dict[str, Tensor] = {}
+        self.second: dict[str, Tensor] = {}
         self.steps = 0
 
     @torch.no_grad()
@@ -44,7 +45,9 @@ class Adam:
 
         Raises:
             Fault: there is no gradient, or it is not finite; the parameters stay as they were.
+            MemoryError, RuntimeError: there is no memory; parameters and gradients stay as they were.
         """
+        scratch = self._reserve()
         gradients = {key: p.grad for key, p in self.parameters.items() if p.grad is not None}
         norm = math.sqrt(sum(float(g.square().sum()) for g in gradients.values()))
         for parameter in self.parameters.values():
@@ -57,20 +60,28 @@ class Adam:
         factor = clip / norm if 0.0 < clip < norm else 1.0
         self.steps += 1
         for key, gradient in gradients.items():
-            self._update(key, gradient.mul_(factor), params)
+            self._update(key, gradient.mul_(factor), params, scratch[: gradient.numel()].view_as(gradient))
         return norm
 
-    def _update(self, key: str, gradient: Tensor, params: AdamParams) -> None:
+    def _reserve(self) -> Tensor:
+        """All the memory of a step, before anything is changed: the moments, and room for one more tensor."""
+        if not self.first:
+            first, second = ({k: torch.zeros_like(p) for k, p in self.parameters.items()} for _ in range(2))
+            self.first, self.second = first, second
+        like = next(iter(self.parameters.values()))
+        return like.new_empty(max(p.numel() for p in self.parameters.values()), requires_grad=False)
+
+    def _update(self, key: str, gradient: Tensor, params: AdamParams, scratch: Tensor) -> None:
         parameter, first, second = self.parameters[key], self.first[key], self.second[key]
         first.lerp_(gradient, 1.0 - params.beta1)
         second.mul_(params.beta2).addcmul_(gradient, gradient, value=1.0 - params.beta2)
         parameter.mul_(1.0 - params.learning_rate * params.weight_decay)
-        unbiased = second / (1.0 - params.beta2**self.steps)
+        unbiased = torch.div(second, 1.0 - params.beta2**self.steps, out=scratch)
         step = params.learning_rate / (1.0 - params.beta1**self.steps)
         parameter.addcdiv_(first, unbiased.sqrt_().add_(params.eps), value=-step)
 
     def state_file(self) -> bytes:
-        """The optimiser's state as safetensors."""
+        """The optimiser's state as safetensors; before the first step there are no moments in it."""
         tensors = {f"first.{key}": value for key, value in self.first.items()}
         tensors |= {f"second.{key}": value for key, value in self.second.items()}
         return bytes(save(tensors | {"steps": torch.tensor(self.steps)}))
@@ -79,13 +90,22 @@ class Adam:
         """Takes over what `state_file` wrote.
 
         Raises:
-            Fault: the state is of other parameters.
+            Fault: the state is damaged, or of other parameters.
         """
-        tensors = load(data)
-        steps = tensors.pop("steps", None)
-        expected = {f"{moment}.{key}" for moment in ("first", "second") for key in self.parameters}
-        if steps is None or tensors.keys() != expected:
+        try:
+            tensors = load(data)
+            steps = int(tensors.pop("steps"))
+        except (SafetensorError, KeyError, RuntimeError) as error:
+            message = f"the optimiser's state is damaged: {error}"
+            raise Fault(message, next_step="load the weights without it") from error
+        expected = {f"{moment}.{key}": p.shape for moment in ("first", "second") for key, p in self.parameters.items()}
+        found = {name: tensor.shape for name, tensor in tensors.items()}
+        if found != (expected if found or steps else {}):
             raise Fault("the optimiser's state is not of this model", next_step="load the weights without it")
-        self.steps = int(steps)
-        self.first = {key: tensors[f"first.{key}"] for key in self.parameters}
-        self.second = {key: tensors[f"second.{key}"] for key in self.parameters}
+        if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
+            raise Fault("the optimiser's state is not finite", next_step="load the weights without it")
+        moved = {name: tensor.to(self.parameters[name.partition(".")[2]].device) for name, tensor in tensors.items()}
+        self.steps = steps
+        self.first, self.second = (
+            {key: moved[f"{moment}.{key}"] for key in self.parameters if moved} for moment in ("first", "second")
+        )

@@ -1,5 +1,6 @@
 """Tinker's REST API: training runs, checkpoints, sessions. Reads the checkpoints folder, keeps nothing itself."""
 
+import uuid
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -8,22 +9,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from machine.engine import checkpoints, wire
-from machine.engine.checkpoints import CheckpointPath, Checkpoints
-from machine.engine.core import Engine
+from machine.engine.checkpoints import OPTIMIZER, CheckpointPath, Checkpoints
 from machine.engine.faults import Fault
 from machine.engine.lora import ATTENTION, MLP
+from machine.engine.web import engine_of, post
 
-MAX_PAGE = 500
-
-
-def _engine(request: Request) -> Engine:
-    engine: Engine = request.app.state.engine
-    return engine
+MAX_PAGE = 1000
+"""The `tinker` CLI asks for so many at a time, and takes fewer for the end of the list."""
 
 
 async def training_runs(request: Request) -> Response:
     """The runs, latest first."""
-    store = _engine(request).checkpoints
+    store = engine_of(request).checkpoints
     offset, limit = _page(request)
     names = await run_in_threadpool(store.runs)
     page = [await run_in_threadpool(_run, store, name) for name in names[offset : offset + limit]]
@@ -32,46 +29,69 @@ async def training_runs(request: Request) -> Response:
 
 async def training_run(request: Request) -> Response:
     """One run."""
-    return JSONResponse(await run_in_threadpool(_run, _engine(request).checkpoints, request.path_params["run"]))
+    return JSONResponse(await run_in_threadpool(_run, engine_of(request).checkpoints, request.path_params["run"]))
 
 
 async def run_checkpoints(request: Request) -> Response:
     """The checkpoints of one run, oldest first."""
-    store, run = _engine(request).checkpoints, request.path_params["run"]
+    store, run = engine_of(request).checkpoints, request.path_params["run"]
     store.run(run)
     return JSONResponse({"checkpoints": await run_in_threadpool(store.of_run, run)})
 
 
 async def all_checkpoints(request: Request) -> Response:
     """The checkpoints of all runs."""
-    store = _engine(request).checkpoints
+    store = engine_of(request).checkpoints
     offset, limit = _page(request)
-    found = [checkpoint for run in store.runs() for checkpoint in await run_in_threadpool(store.of_run, run)]
+    found = await run_in_threadpool(store.all)
     return JSONResponse({"checkpoints": found[offset : offset + limit], "cursor": _cursor(offset, limit, len(found))})
 
 
 async def delete_checkpoint(request: Request) -> Response:
     """Removes a checkpoint for good."""
-    await run_in_threadpool(_engine(request).checkpoints.delete, _path(request))
+    await run_in_threadpool(engine_of(request).checkpoints.delete, _path(request))
     return Response(status_code=204)
 
 
 async def publish(request: Request) -> Response:
     """Marks a checkpoint public or not; on this engine nobody else can see it either way."""
-    _engine(request).checkpoints.update(_path(request), public=request.method == "POST")
+    engine_of(request).checkpoints.update(_path(request), public=request.method == "POST")
     return Response(status_code=204)
 
 
 async def set_ttl(request: Request) -> Response:
     """Says how long a checkpoint lives from now; null is for ever."""
     asked = wire.decode(await request.body(), wire.Ttl)
-    _engine(request).checkpoints.update(_path(request), expires_at=checkpoints.expiry(asked.ttl_seconds))
+    engine_of(request).checkpoints.update(_path(request), expires_at=checkpoints.expiry(asked.ttl_seconds))
     return Response(status_code=204)
+
+
+async def copy_weights(request: Request) -> Response:
+    """A copy of a checkpoint in a run of its own; a request that is sent again (by its idempotency key) makes one."""
+    asked = wire.decode(await request.body(), wire.CopyWeights)
+    wire.check_account(request.headers.get("x-tinker-weights-access-token"), "weights_access_token")
+    engine, source = engine_of(request), CheckpointPath.parse(asked.source_path)
+    if asked.session_id is not None:
+        run = f"{engine.session(asked.session_id).id}:train:{asked.model_seq_id or 0}"
+    else:
+        run = str(uuid.uuid5(uuid.NAMESPACE_URL, request.headers.get("x-idempotency-key", uuid.uuid4().hex)))
+    copy = CheckpointPath(run, source.kind, source.name)
+    await run_in_threadpool(_copy, engine.checkpoints, source, copy, asked.ttl_seconds)
+    return JSONResponse({"tinker_path": str(copy)})
+
+
+def _copy(store: Checkpoints, source: CheckpointPath, copy: CheckpointPath, ttl: int | None) -> None:
+    has_optimizer = (store.folder(source) / OPTIMIZER).is_file()
+    about, facts = store.describe(source), store.run(source.run)
+    files = store.read(source, optimizer=has_optimizer)
+    meta = {"base_model": facts["base_model"], "user_metadata": about["user_metadata"]}
+    store.save(copy, files, meta | {"expires_at": checkpoints.expiry(ttl)})
+    store.save_run(copy.run, facts)
 
 
 async def weights_info(request: Request) -> Response:
     """What a checkpoint is an adapter of."""
-    engine = _engine(request)
+    engine = engine_of(request)
     path = CheckpointPath.parse(wire.decode(await request.body(), wire.WeightsInfo).tinker_path)
     engine.checkpoints.folder(path)
     facts = engine.checkpoints.run(path.run)
@@ -81,13 +101,14 @@ async def weights_info(request: Request) -> Response:
 
 
 async def sessions(request: Request) -> Response:
-    """The sessions that are alive."""
-    return JSONResponse({"sessions": list(_engine(request).sessions)})
+    """The sessions that are alive, latest first."""
+    offset, limit = _page(request)
+    return JSONResponse({"sessions": list(engine_of(request).sessions)[::-1][offset : offset + limit]})
 
 
 async def session(request: Request) -> Response:
     """What a session holds."""
-    found = _engine(request).session(request.path_params["session"])
+    found = engine_of(request).session(request.path_params["session"])
     body = {"training_run_ids": found.models, "sampler_ids": found.samplers}
     return JSONResponse({**body, "user_metadata": found.metadata, "display_name": found.display_name})
 
@@ -138,7 +159,8 @@ routes = [
     Route(_CHECKPOINT, delete_checkpoint, methods=["DELETE"]),
     Route(f"{_CHECKPOINT}/publish", publish, methods=["POST", "DELETE"]),
     Route(f"{_CHECKPOINT}/ttl", set_ttl, methods=["PUT"]),
-    Route("/api/v1/weights_info", weights_info, methods=["POST"]),
+    post("weights_info", weights_info),
+    post("copy_weights", copy_weights),
     Route("/api/v1/sessions", sessions),
     Route("/api/v1/sessions/{session}", session),
 ]

@@ -10,8 +10,10 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read by torch's OpenMP on
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import argparse
+import asyncio
 import contextlib
 import json
+import logging
 import secrets
 import signal
 import socket
@@ -30,34 +32,62 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from machine.engine import api, chat, rest, wire
+from machine.engine import api, chat, completions, logs, memory, openai, rest, wire
+from machine.engine import device as devices
 from machine.engine.auth import Guard
 from machine.engine.core import Engine
 from machine.engine.faults import Fault
+from machine.engine.futures import is_out_of_memory
+from machine.engine.tokens import Tokens
 from machine.errors import MachineError, Refused, ServiceError
 from machine.store.files import private_folder, write_private
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 DISCOVERY, KEY, LOCK = "engine.json", "key", "engine.lock"
+TEND_SECONDS = 5.0
+_log = logging.getLogger("machine.engine")
 
 
 def build_app(engine: Engine, key: str) -> Starlette:
-    """The whole server as an ASGI application; its life is the model thread's."""
+    """The whole server as an ASGI application."""
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         engine.start()
+        tending = asyncio.create_task(_tend(engine))
         yield
+        tending.cancel()
         engine.stop()
 
     app = Starlette(
-        routes=[*api.routes, *rest.routes, *chat.routes],
+        routes=[*api.routes, *rest.routes, *chat.routes, *completions.routes],
         middleware=[Middleware(Guard, key=key), Middleware(BodyLimit)],
         exception_handlers={Refused: _refused, HTTPException: _http_error, Exception: _internal},
         lifespan=lifespan,
     )
     app.state.engine = engine
+    app.state.tokens = Tokens(key)
     return app
+
+
+async def _tend(engine: Engine) -> None:
+    while True:
+        await asyncio.sleep(TEND_SECONDS)
+        engine.tend()
+        logs.bound(engine.state)
+
+
+class _Server(uvicorn.Server):
+    """A server that answers who waits for a result before it waits for them to go."""
+
+    def __init__(self, config: uvicorn.Config, engine: Engine) -> None:
+        super().__init__(config)
+        self._engine = engine
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn."""
+        self._engine.futures.close()
+        await super().shutdown(sockets)
 
 
 class BodyLimit:
@@ -93,12 +123,20 @@ def load_key(state: Path) -> str:
 
 
 def serve(
-    folder: Path, state: Path, port: int, dtype: torch.dtype, ready: Callable[[str], None] = lambda url: None
+    folder: Path,
+    state: Path,
+    port: int,
+    dtype: torch.dtype,
+    device: torch.device,
+    ready: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serves until it is told to end; `ready` hears the URL once the model is loaded.
 
+    A pass or a save that takes longer than `core.STOP_SECONDS` to end is cut off with the process: what is on disk is
+    whole at every moment (`checkpoints`).
+
     Raises:
-        ServiceError: an engine with this state folder is running, or the port is taken.
+        ServiceError: an engine with this state folder is running, the port is taken, or there is not enough memory.
     """
     private_folder(state)
     lock = FileLock(state / LOCK, mode=0o600)
@@ -107,19 +145,39 @@ def serve(
     except Timeout as error:
         raise ServiceError("an engine is already running here", next_step="machine engine status") from error
     with lock, _listen(port) as listener:
-        engine = Engine(folder, state, dtype)
+        logs.configure()
+        if device.type == "cpu":  # a GPU's driver bounds its memory itself, and reserves far more of ours than it uses
+            memory.bound()
+        engine = _loaded(folder, state, dtype, device)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         config = uvicorn.Config(
             build_app(engine, load_key(state)), log_level="warning", timeout_graceful_shutdown=2, server_header=False
         )
         write_private(state / DISCOVERY, _discovery(url, engine.name, folder))
         ready(url)
+        _log.info("serving %s (%s, %s) at %s, process %d", engine.name, dtype, device, url, os.getpid())
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it anew once it has shut down
         try:
             with contextlib.suppress(KeyboardInterrupt):
-                uvicorn.Server(config).run(sockets=[listener])
+                _Server(config, engine).run(sockets=[listener])
+        except Exception:
+            _log.exception("the server failed")
+            raise
         finally:
             (state / DISCOVERY).unlink(missing_ok=True)
+            _log.info("stopped%s", " in the middle of a job" if engine.busy else "")
+            if engine.busy:
+                os._exit(0)
+
+
+def _loaded(folder: Path, state: Path, dtype: torch.dtype, device: torch.device) -> Engine:
+    try:
+        return Engine(folder, state, dtype, device)
+    except (MemoryError, RuntimeError) as error:
+        if is_out_of_memory(error):
+            next_step = "free some memory, or take a smaller model or --dtype bf16"
+            raise ServiceError(f"there is not enough memory for {folder.name}", next_step=next_step) from error
+        raise
 
 
 def main() -> None:
@@ -129,9 +187,11 @@ def main() -> None:
     parser.add_argument("--state", type=Path, required=True, help="key, checkpoints, discovery file")
     parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="fp32", help="fp32 is exact, bf16 smaller")
+    parser.add_argument("--device", choices=devices.CHOICES, default="auto", help="auto takes a GPU if there is one")
     asked = parser.parse_args()
     try:
-        serve(asked.model.absolute(), asked.state.absolute(), asked.port, DTYPES[asked.dtype])
+        device = devices.choose(asked.device)
+        serve(asked.model.absolute(), asked.state.absolute(), asked.port, DTYPES[asked.dtype], device)
     except MachineError as error:
         print(f"{error.message}\nNext: {error.next_step}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
@@ -156,7 +216,7 @@ def _discovery(url: str, model: str, folder: Path) -> bytes:
 async def _refused(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, Refused)
     if request.url.path.startswith("/oai/"):
-        return chat.error(fault)
+        return openai.error(fault)
     message = f"{fault.message} ({fault.next_step})" if fault.next_step else fault.message
     status = fault.status if isinstance(fault, Fault) else 400
     headers = {"Retry-After": "2"} if status == 429 else None
@@ -174,6 +234,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
 async def _internal(request: Request, error: Exception) -> Response:
     """A fault of the engine, logged with its traceback; 422 to Tinker's SDK, which would repeat a 5xx for minutes."""
     message = f"the engine failed ({type(error).__name__}: {error}); its log says where"
+    if is_out_of_memory(error):
+        message = "out of memory (send fewer or shorter rows at a time)"
     body = {"detail": message, "error": {"message": message, "type": "server_error", "code": None}}
     return JSONResponse(body, status_code=500 if request.url.path.startswith("/oai/") else 422)
 

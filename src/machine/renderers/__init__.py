@@ -1,27 +1,31 @@
 """Renderers: messages to tokens, the same way at training and at chat.
 
 `dataset` renders rows with these functions and the engine renders chat requests with them, so that a prompt has the
-same tokens on both sides. The rendering itself is tinker-cookbook's; here are the choice of renderer by model, the
-tokenizers of local models, and the step from JSON messages (a row's, or OpenAI's) to the cookbook's message objects.
+same tokens on both sides. Renderers are tinker-cookbook's, or follow its interface (`chatml`, `template`); here are the
+choice of renderer by model, the tokenizers of local models, and the step from JSON messages (a row's, or OpenAI's) to
+the cookbook's message objects.
 """
 
+import contextlib
 import functools
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from machine.errors import MissingDependency, Refused, UsageError
-from machine.home import models_dir
+from machine.errors import MachineError, MissingDependency, Refused, UsageError
+from machine.home import engine_dir, hub_cache, models_dir
 
 if TYPE_CHECKING:
     from tinker_cookbook.renderers import Message, Renderer, ToolCall
     from transformers import PreTrainedTokenizerFast as Tokenizer
 
 CHATML = "machine/chatml"
-"""`<|im_start|>role\\n...<|im_end|>` with Qwen's tool syntax; thinking stays in history, so that every prompt of a
-conversation is a prefix of the next one."""
+"""For ChatML models whose template knows no tools, such as SmolLM2 (see `chatml`)."""
+TEMPLATE = "machine/template"
+"""The chat template that the model brings (see `template`)."""
 
 _IMAGE_PARTS = ("image", "image_url", "input_image")
 
@@ -29,13 +33,17 @@ _IMAGE_PARTS = ("image", "image_url", "input_image")
 def renderer_name(model: str) -> str:
     """The renderer for a base model: a name on the wire, or a local Hugging Face folder.
 
+    A model whose weights are on this machine is written as its own chat template does it; the others, which a service
+    has, as the cookbook recommends.
+
     Raises:
         UsageError: nothing is known about the model's chat format.
     """
-    if "smollm" in model.lower():
-        return CHATML
-    if (folder := local_model(model)) is not None:
+    folder = local_model(model)
+    if folder is not None and any(folder.glob("*.safetensors")):
         return _renderer_of_folder(folder)
+    if model.rpartition("/")[2].lower().startswith(("smollm-", "smollm2-")):
+        return CHATML
     cookbook = _cookbook("tinker_cookbook.model_info")
     try:
         return str(cookbook.get_recommended_renderer_name(model))
@@ -68,13 +76,16 @@ def get_renderer(name: str, tokenizer: "Tokenizer") -> "Renderer":
     """The cookbook renderer called `name`, ours included.
 
     Raises:
-        UsageError: there is no renderer of that name.
+        UsageError: there is no renderer of that name, or it cannot work with this tokenizer.
     """
     cookbook = _cookbook("tinker_cookbook.renderers")
-    if not cookbook.is_renderer_registered(CHATML):
-        cookbook.register_renderer(CHATML, _chatml)
+    for ours, make in ((CHATML, _chatml), (TEMPLATE, _template)):
+        if not cookbook.is_renderer_registered(ours):
+            cookbook.register_renderer(ours, make)
     try:
         return cookbook.get_renderer(name, tokenizer)
+    except MachineError:
+        raise
     except ValueError as error:
         raise UsageError(f"no renderer is called {name!r}", next_step="see `/tinker models`") from error
 
@@ -104,11 +115,31 @@ def to_conversation(
 
 
 def local_model(model: str) -> Path | None:
-    """The folder of a model on this machine: `model` itself, or its last part in `models_dir()`."""
-    for folder in (Path(model), models_dir() / model.rsplit("/", 1)[-1]):
+    """The folder of a model on this machine.
+
+    `model` itself, the folder that the engine serves under this name, its last part in `models_dir()`, or its snapshot
+    in the hub's cache.
+    """
+    for folder in (Path(model), *_served(model), models_dir() / model.rsplit("/", 1)[-1], *_snapshots(model)):
         if (folder / "config.json").is_file() and (folder / "tokenizer.json").is_file():
             return folder.absolute()
     return None
+
+
+def _served(model: str) -> Iterator[Path]:
+    """What the engine of this machine said last (see `engine.life`)."""
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        facts = json.loads((engine_dir() / "engine.json").read_bytes())
+        if facts["model"] == model:
+            yield Path(facts["model_path"])
+
+
+def _snapshots(model: str) -> Iterator[Path]:
+    """The cached snapshot of the hub's model `owner/name` at its main revision."""
+    if re.fullmatch(r"[\w.-]+(/[\w.-]+)?", model):
+        folder = hub_cache() / f"models--{model.replace('/', '--')}"
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            yield folder / "snapshots" / (folder / "refs" / "main").read_text("ascii").strip()
 
 
 def _split_system(messages: Sequence[Mapping[str, Any]]) -> tuple[str | None, Sequence[Mapping[str, Any]]]:
@@ -202,20 +233,26 @@ def _joined(parts: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> str:
 
 
 def _chatml(tokenizer: "Tokenizer", image_processor: object = None) -> "Renderer":
-    qwen = _cookbook("tinker_cookbook.renderers.qwen3")
-    return qwen.Qwen3InstructRenderer(tokenizer, strip_thinking_from_history=False)
+    from machine.renderers.chatml import ChatmlRenderer
+
+    return ChatmlRenderer(tokenizer)
+
+
+def _template(tokenizer: "Tokenizer", image_processor: object = None) -> "Renderer":
+    from machine.renderers.template import TemplateRenderer
+
+    return TemplateRenderer(tokenizer)
 
 
 def _renderer_of_folder(folder: Path) -> str:
-    files = [folder / name for name in ("chat_template.jinja", "tokenizer_config.json")]
-    text = "".join(file.read_text("utf-8") for file in files if file.is_file())
-    if "<|im_start|>" in text:
-        return CHATML
-    if "<|start_header_id|>" in text:
-        return "llama3"
-    raise UsageError(
-        f"the chat template of {folder} is neither ChatML nor Llama 3", next_step="use an instruct model with one"
-    )
+    template = _tokenizer_of_folder(folder).chat_template
+    if not template:
+        raise UsageError(
+            f"{folder} has no chat template, in tokenizer_config.json or chat_template.jinja",
+            next_step="use an instruct model",
+        )
+    known = json.dumps(template)  # a text, or several by name
+    return CHATML if "<|im_start|>" in known and "tools" not in known else TEMPLATE
 
 
 @functools.cache

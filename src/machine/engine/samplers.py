@@ -1,0 +1,136 @@
+"""Samplers: the sets of weights that are sampled from, and the batch that decodes with each.
+
+A set of weights is the base model or a checkpoint as it was on disk at one moment (`Source`). An adapter is merged into
+a copy of the base for as long as it is in use; a few are kept. Everything here runs on the model thread.
+"""
+
+import contextlib
+import json
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+
+from machine.engine import checkpoints
+from machine.engine.checkpoints import CheckpointFiles, CheckpointPath, Checkpoints
+from machine.engine.decoding import MAX_BATCH, Decoder
+from machine.engine.faults import Fault
+from machine.engine.futures import CANCELLED, failure, is_out_of_memory
+from machine.engine.lora import Lora
+from machine.engine.model import Llama
+from machine.engine.passes import Pass, for_decoding
+from machine.engine.prefixes import PrefixCache
+from machine.engine.scheduling import Job, More, attempt
+
+BASE = "base"
+"""The fingerprint of the weights that no adapter changed."""
+MERGED = 2
+"""Merged adapters kept in memory; each is some 0.8 of the base model's size."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Weights to sample from: the base (`path` None) or a checkpoint as it is on disk at this moment."""
+
+    path: CheckpointPath | None
+    version: tuple[int, int] = (0, 0)
+
+
+@dataclass(eq=False)
+class _Batch:
+    decoder: Decoder
+    jobs: list[Job] = field(default_factory=list)
+
+
+class Samplers:
+    """The batches under way; `step` is a `scheduling.Sampler`."""
+
+    def __init__(self, model: Llama, store: Checkpoints, detokenize: Callable[[list[int]], str]) -> None:
+        self.model, self.store, self.detokenize = model, store, detokenize
+        self._batches: dict[Source, _Batch] = {}
+        self._base: Pass | None = None
+        self._merged: OrderedDict[Source, tuple[Pass, str]] = OrderedDict()
+        self._prefixes = PrefixCache()
+
+    def step(self, group: Hashable, more: More) -> bool:
+        """Draws a token for every sequence of a source, after letting in the jobs that there is room for."""
+        assert isinstance(group, Source)
+        batch = self._batches.get(group)
+        running = [] if batch is None else batch.jobs
+        room = MAX_BATCH - (0 if batch is None else batch.decoder.active)
+        jobs = more(room, {job.future.owner for job in running})
+        try:
+            if batch is None:
+                batch = self._batches[group] = _Batch(Decoder(*self._loaded(group), self._prefixes, self.detokenize))
+            batch.jobs += [job for job in jobs if _admitted(batch.decoder, job)]
+            batch.decoder.step()
+        except Exception as error:  # the boundary between these requests and the engine's life
+            self._batches.pop(group, None)
+            for job in {*running, *jobs}:
+                if job.future.answer is None:
+                    job.future.resolve(failure(error, job.future.id))
+            return False
+        for job in [job for job in batch.jobs if job.request is not None and job.request.done]:
+            batch.jobs.remove(job)
+            failed = job.request.error if job.request is not None else None
+            job.future.resolve(attempt(job) if failed is None else failure(failed, job.future.id))
+        if not batch.jobs:
+            del self._batches[group]
+        return bool(batch.jobs)
+
+    def _loaded(self, source: Source) -> tuple[Pass, str]:
+        """The model of a source, merged and made ready for decoding, and its fingerprint."""
+        if source.path is None:
+            self._base = self._base or for_decoding(self.model)
+            return self._base, BASE
+        if source not in self._merged:
+            files = self.store.read(source.path)
+            lora = read_adapter(self.model, source.path, files)
+            while len(self._merged) >= MERGED:
+                _, (_, weights) = self._merged.popitem(last=False)
+                self._prefixes.drop(weights)
+            self._merged[source] = (for_decoding(lora.merged(self.model)), checkpoints.fingerprint(files.weights))
+        self._merged.move_to_end(source)
+        return self._merged[source]
+
+
+def read_adapter(model: Llama, path: CheckpointPath, files: CheckpointFiles) -> Lora:
+    """The adapter of a checkpoint.
+
+    Raises:
+        Fault: it is damaged, not an adapter of this model, or holds numbers that are not finite.
+    """
+    with naming(path):
+        base = json.loads(files.config)["base_model_name_or_path"]
+        if base != model.config.name:
+            raise Fault(f"it is an adapter of {base}, not of {model.config.name}")
+        lora = Lora.read(model.config, files.config, files.weights, model.device)
+        for name, parameter in lora.parameters.items():
+            if not bool(parameter.isfinite().all()):
+                raise Fault(f"{name} holds a number that is not finite")
+    return lora
+
+
+@contextlib.contextmanager
+def naming(path: CheckpointPath) -> Iterator[None]:
+    """Turns what goes wrong with a checkpoint's content into a fault that names the checkpoint."""
+    try:
+        yield
+    except Fault as fault:
+        raise Fault(f"path: {path} cannot be used: {fault.message}", next_step=fault.next_step) from fault
+    except Exception as error:  # JSON and safetensors fail in many ways on what is not theirs
+        if is_out_of_memory(error):
+            raise
+        raise Fault(f"path: {path} is damaged ({type(error).__name__}: {error})", next_step="delete it") from error
+
+
+def _admitted(decoder: Decoder, job: Job) -> bool:
+    assert job.request is not None
+    if job.future.cancelled:
+        job.future.resolve(CANCELLED)
+        return False
+    try:
+        decoder.admit(job.request)
+    except Exception as error:  # the boundary between this request and the engine's life
+        job.future.resolve(failure(error, job.future.id))
+        return False
+    return True

@@ -1,0 +1,195 @@
+"""Small data, an environment, and probes, for the tests of the cookbook's loops."""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import chz
+from tinker_cookbook.checkpoint_utils import CheckpointRecord, get_last_checkpoint
+from tinker_cookbook.distillation.datasets import PromptOnlyDataset
+from tinker_cookbook.distillation.sdft import reverse_kl_custom_loss
+from tinker_cookbook.renderers import Renderer
+from tinker_cookbook.rl.problem_env import ProblemEnv, ProblemGroupBuilder
+from tinker_cookbook.rl.types import Env, EnvGroupBuilder, Metrics, RLDataset, RLDatasetBuilder, Trajectory
+from tinker_cookbook.supervised.nll_evaluator import SamplerNLLEvaluator
+from tinker_cookbook.supervised.types import ChatDatasetBuilderCommonConfig
+from tinker_cookbook.tokenizer_utils import get_tokenizer
+
+import tinker
+from fixtures_engine import RunningEngine
+from machine.renderers import CHATML, get_renderer
+
+WORDS = ("cat", "sun", "tree", "rain", "book", "fish", "moon", "door", "bread", "horse")
+
+
+def common(engine: RunningEngine, log: Path) -> dict[str, Any]:
+    """What every loop is told."""
+    return {
+        "model_name": engine.model, "renderer_name": CHATML, "recipe_name": "machine_test", "base_url": engine.url,
+        "lora_rank": 8, "log_path": str(log),
+    }  # fmt: skip
+
+
+def rendering(engine: RunningEngine, batch: int) -> ChatDatasetBuilderCommonConfig:
+    """How a builder turns conversations into batches of rows."""
+    return ChatDatasetBuilderCommonConfig(
+        model_name_for_tokenizer=engine.model, renderer_name=CHATML, max_length=128, batch_size=batch
+    )
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, Any]]) -> str:
+    """A JSONL file; returns its path as the cookbook's builders take it."""
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return str(path)
+
+
+def conversation(word: str) -> dict[str, Any]:
+    """A question and the answer in the style to be learnt."""
+    return {"messages": [_message("user", f"Say {word}."), _message("assistant", f"ANSWER: {word}!")]}
+
+
+def comparison(word: str) -> dict[str, Any]:
+    """A labelled pair of answers: B, in the style to be learnt, is the better one."""
+    pair = {
+        "prompt_conversation": [_message("user", f"Say {word}.")],
+        "completion_A": [_message("assistant", f"Sure, here it is: {word}.")],
+        "completion_B": [_message("assistant", f"ANSWER: {word}!")],
+    }
+    return {"comparison": pair, "label": "B"}
+
+
+def _message(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+def metrics(log: Path) -> list[dict[str, Any]]:
+    """The rows of `metrics.jsonl`, one a step."""
+    return [json.loads(line) for line in (log / "metrics.jsonl").read_text().splitlines()]
+
+
+def last_checkpoint(log: Path) -> CheckpointRecord:
+    """Where a run in this log folder would go on."""
+    record = get_last_checkpoint(str(log))
+    assert record is not None
+    return record
+
+
+def final_sampler(service: tinker.ServiceClient, log: Path) -> tinker.SamplingClient:
+    """A sampler with the weights that a run has ended with."""
+    return service.create_sampling_client(model_path=last_checkpoint(log).sampler_path).result()
+
+
+def logprobs(sampler: tinker.SamplingClient, pairs: Sequence[tuple[list[int], list[int]]]) -> list[float]:
+    """log p(answer | prompt) of each pair under a sampler's weights."""
+    futures = [sampler.compute_logprobs(tinker.ModelInput.from_ints(prompt + answer)) for prompt, answer in pairs]
+    return [sum(future.result()[len(prompt) :]) for future, (prompt, _) in zip(futures, pairs, strict=True)]
+
+
+def nll(sampler: tinker.SamplingClient, data: list[tinker.Datum]) -> float:
+    """Mean negative log-likelihood by the cookbook's evaluator."""
+    return asyncio.run(SamplerNLLEvaluator(data)(sampler))["test/nll"]
+
+
+def preference(sampler: tinker.SamplingClient, renderer: Renderer, word: str) -> float:
+    """log p(chosen) - log p(rejected) for the pair of a word."""
+    pair = comparison(word)["comparison"]
+    prompt = renderer.build_generation_prompt(pair["prompt_conversation"]).to_ints()
+    rows = [
+        renderer.build_supervised_example(pair["prompt_conversation"] + pair[completion])[0].to_ints()
+        for completion in ("completion_B", "completion_A")
+    ]
+    chosen, rejected = logprobs(sampler, [(prompt, row[len(prompt) :]) for row in rows])
+    return chosen - rejected
+
+
+def divergence(service: tinker.ServiceClient, data: list[tinker.Datum], path: str, *, reverse: bool) -> float:
+    """How far a checkpoint is from the teacher that gave `data` its targets [n, k]: reverse KL, or cross-entropy."""
+    client = service.create_training_client_from_state(path).result()
+    output = client.forward(data, "cross_entropy").result()
+    if not reverse:
+        return output.metrics["loss:sum"]
+    return float(reverse_kl_custom_loss(data, [each["logprobs"].to_torch() for each in output.loss_fn_outputs])[0])
+
+
+class LetterEnv(ProblemEnv):
+    """Rewards the share of an answer's characters that are in `letters`; with none, every answer gets 0."""
+
+    def __init__(self, renderer: Renderer, question: str, letters: str) -> None:
+        super().__init__(renderer, format_coef=0.0)
+        self.question, self.letters = question, letters
+
+    def get_question(self) -> str:
+        return self.question
+
+    def check_answer(self, sample_str: str) -> float:
+        return sum(character in self.letters for character in sample_str) / max(1, len(sample_str))
+
+    def check_format(self, sample_str: str) -> bool:
+        return True
+
+    def get_reference_answer(self) -> str:
+        return f"any of {self.letters}"
+
+
+@dataclass(frozen=True)
+class LetterGroup(ProblemGroupBuilder):
+    """A group that writes its trajectories into `journal`."""
+
+    journal: list[list[Trajectory]] = field(default_factory=list)
+
+    async def compute_group_rewards(
+        self, trajectory_group: list[Trajectory], env_group: Sequence[Env]
+    ) -> list[tuple[float, Metrics]]:
+        self.journal.append(trajectory_group)
+        return await super().compute_group_rewards(trajectory_group, env_group)
+
+
+class LetterDataset(RLDataset):
+    """The same groups in each of `steps` batches."""
+
+    def __init__(self, groups: Sequence[EnvGroupBuilder], steps: int) -> None:
+        self.groups, self.steps = groups, steps
+
+    def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
+        return self.groups
+
+    def __len__(self) -> int:
+        return self.steps
+
+
+@chz.chz
+class LetterBuilder(RLDatasetBuilder):
+    """Two batches of two groups of four, one of which can earn nothing; and a test set of one group of two."""
+
+    model_name: str
+    journal: list[list[Trajectory]]
+
+    async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
+        renderer = get_renderer(CHATML, get_tokenizer(self.model_name))
+        asked = [("Tell me about the sun.", "aeiou"), ("Say a word.", "")]
+        groups = [LetterGroup(partial(LetterEnv, renderer, *each), 4, journal=self.journal) for each in asked]
+        test = ProblemGroupBuilder(partial(LetterEnv, renderer, *asked[0]), 2)
+        return LetterDataset(groups, 2), LetterDataset([test], 1)
+
+
+def tokens_of(trajectory: Trajectory) -> tuple[list[int], list[int]]:
+    """The prompt and the sampled tokens of a trajectory of one turn."""
+    [turn] = trajectory.transitions
+    return turn.ob.to_ints(), list(turn.ac.tokens)
+
+
+@chz.chz
+class PromptBuilder(RLDatasetBuilder):
+    """The questions of `conversation` for on-policy distillation: batches of two groups of two."""
+
+    model_name: str
+    words: tuple[str, ...]
+
+    async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
+        tokenizer = get_tokenizer(self.model_name)
+        prompts = [f"Say {word}." for word in self.words]
+        return PromptOnlyDataset(prompts, 2, 2, get_renderer(CHATML, tokenizer), tokenizer), None
