@@ -73,10 +73,14 @@ def test_following_the_log_ends_with_ctrl_c(home):
     (home / "engine").mkdir(0o700)
     (home / "engine" / "engine.log").write_text("one\n")
     command = [sys.executable, "-m", "machine.cli", "engine", "logs", "--follow"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout.readline() == "one\n"
-        with (home / "engine" / "engine.log").open("a") as log:
-            log.write("two\n")
-        assert process.stdout.readline() == "two\n"
-        process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
+    heard = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)  # noqa: E731 - a job in the background inherits a deaf one
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=heard) as process:
+        try:
+            assert process.stdout.readline() == "one\n"
+            with (home / "engine" / "engine.log").open("a") as log:
+                log.write("two\n")
+            assert process.stdout.readline() == "two\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()

@@ -88,10 +88,11 @@ def logs(host: Host, lines: int, follow: bool) -> Report:
 
     if follow and host.session() is not None:
         raise UsageError("--follow shows lines in a terminal only", next_step="machine engine logs")
+    new = logs.follow(engine_dir())  # from before the tail is read, so that no line falls between the two
     found = logs.tail(engine_dir(), lines)
     if follow:
         with contextlib.suppress(KeyboardInterrupt):
-            for line in itertools.chain(found, logs.follow(engine_dir())):
+            for line in itertools.chain(found, new):
                 click.echo(printable(line))
         return Report("")
     if not found:

@@ -60,8 +60,11 @@ def tail(state: Path, lines: int) -> list[str]:
 
 
 def follow(state: Path, *, every: float = 0.25) -> Iterator[str]:
-    """Each line that is written from now on, in this log and in those that come after it; ends only with its caller."""
-    place = _end(state)
+    """Each line that is written from this call on, in this log and in those after it; ends only with its caller."""
+    return _lines(state, _end(state), every)
+
+
+def _lines(state: Path, place: tuple[int, int], every: float) -> Iterator[str]:
     rest = b""
     while True:
         try:
