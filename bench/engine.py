@@ -21,11 +21,11 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM
 
-from machine.engine.convert import ensure_model
-from machine.engine.lora import MODULES, Lora
-from machine.engine.losses import Loss
-from machine.engine.model import Llama
-from machine.engine.trainer import Datum, forward_backward
+from machine.engine.models.convert import ensure_model
+from machine.engine.models.llama import Llama
+from machine.engine.models.lora import MODULES, Lora
+from machine.engine.training.losses import Loss
+from machine.engine.training.trainer import Datum, forward_backward
 
 TRAINED, RANK = 24, 32
 CASES = {"rows that share 160 of 192 tokens": (160, 32), "rows that share nothing": (0, 192)}

@@ -28,14 +28,14 @@ import torch
 from llama_cpp import LlamaCpp, write_f16
 from transformers import AutoModelForCausalLM
 
-from machine.engine import lookup
-from machine.engine.attention import attention
-from machine.engine.convert import ensure_model
-from machine.engine.decoding import Decoder
-from machine.engine.model import Llama
-from machine.engine.passes import Pass, for_decoding
-from machine.engine.prefixes import PrefixCache
-from machine.engine.sampling import SampleRequest, SamplingParams
+from machine.engine.models.attention import attention
+from machine.engine.models.convert import ensure_model
+from machine.engine.models.llama import Llama
+from machine.engine.sampling import lookup
+from machine.engine.sampling.decoding import Decoder
+from machine.engine.sampling.passes import Pass, for_decoding
+from machine.engine.sampling.prefixes import PrefixCache
+from machine.engine.sampling.requests import SampleRequest, SamplingParams
 from machine.renderers import load_tokenizer
 
 ANSWER, PREFIX, LONG_ANSWER = 32, 2000, 128

@@ -8,7 +8,7 @@ import gguf
 import numpy as np
 import torch
 
-from machine.engine.model import Llama
+from machine.engine.models.llama import Llama
 
 
 def write_f16(model: Llama, folder: Path, path: Path) -> None:

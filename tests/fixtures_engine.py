@@ -46,7 +46,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningEngine]:
     """A running engine with the default model."""
     pytest.importorskip("torch")
     from machine.engine import life
-    from machine.engine.convert import ensure_model
+    from machine.engine.models.convert import ensure_model
 
     state = tmp_path_factory.mktemp("engine")
     info = life.start(ensure_model(), state=state)

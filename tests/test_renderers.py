@@ -22,7 +22,7 @@ TOOL = {"name": "ls", "description": "Lists files", "parameters": {"type": "obje
 @pytest.fixture(scope="module")
 def renderer():
     pytest.importorskip("gguf")
-    from machine.engine.convert import ensure_model
+    from machine.engine.models.convert import ensure_model
 
     ensure_model()
     return get_renderer(CHATML, load_tokenizer(MODEL))

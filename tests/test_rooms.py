@@ -22,6 +22,10 @@ ORDER = [
     "footer",
     "commands",
 ]
+ENGINE = [
+    "faults", "memory", "logs", "models", "life", "training", "sampling", "work", "wire", "checkpoints", "samplers",
+    "core", "api", "chat", "server",
+]  # fmt: skip
 DOORS = {"cli", "sidecar", "pi"}
 FOUNDATION_MAY = {"errors", "home", "host", "trace"}
 
@@ -78,3 +82,12 @@ def test_every_room_says_what_it_is(room):
 
 def test_every_module_has_a_docstring():
     assert [str(f) for f in ROOT.rglob("*.py") if not ast.get_docstring(ast.parse(f.read_text()))] == []
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "engine").rglob("*.py")), ids=lambda f: str(f.relative_to(ROOT)))
+def test_imports_obey_the_engine_s_own_rooms(file):
+    parts = file.relative_to(ROOT / "engine").with_suffix("").parts
+    if parts[0] == "__init__":
+        return
+    used = {name.split(".")[1] for name in imports(file) if name.startswith("engine.")}
+    assert used <= set(ENGINE[: ENGINE.index(parts[0]) + 1]) | {parts[0]}

@@ -64,7 +64,7 @@ def tokenizer(template):
 @pytest.fixture(scope="module", params=["own", *REAL])
 def renderer(request):
     pytest.importorskip("gguf")
-    from machine.engine.convert import ensure_model
+    from machine.engine.models.convert import ensure_model
 
     ensure_model()
     if request.param == "own":

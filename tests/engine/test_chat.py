@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from machine.engine.intake import Limits
+from machine.engine.work.intake import Limits
 from machine.renderers import CHATML, get_renderer, load_tokenizer, to_conversation
 
 FRANCE = [

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from machine.engine.config import Config
+from machine.engine.models.config import Config
 from machine.errors import UsageError
 
 

@@ -1,5 +1,5 @@
-from machine.engine.convert import ensure_model
-from machine.engine.hub import DEFAULT_MODEL
+from machine.engine.models.convert import ensure_model
+from machine.engine.models.hub import DEFAULT_MODEL
 from machine.renderers import load_tokenizer
 
 

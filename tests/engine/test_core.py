@@ -6,17 +6,18 @@ import types
 import pytest
 import torch
 
-from machine.engine import core, trainer
+from machine.engine import core
 from machine.engine.checkpoints import CheckpointPath
 from machine.engine.core import Engine, Run, Session
-from machine.engine.decoding import Decoder
 from machine.engine.faults import Fault, Gone, NotFound
-from machine.engine.futures import Answer
-from machine.engine.intake import Limits
-from machine.engine.losses import Loss
-from machine.engine.optimizer import AdamParams
-from machine.engine.sampling import SampleRequest, SamplingParams
-from machine.engine.trainer import Datum
+from machine.engine.sampling.decoding import Decoder
+from machine.engine.sampling.requests import SampleRequest, SamplingParams
+from machine.engine.training import trainer
+from machine.engine.training.losses import Loss
+from machine.engine.training.optimizer import AdamParams
+from machine.engine.training.trainer import Datum
+from machine.engine.work.futures import Answer
+from machine.engine.work.intake import Limits
 
 MODULES = ("q", "k", "v", "o", "gate", "up", "down")
 RUN = Run("session:train:0", 4, MODULES, None)

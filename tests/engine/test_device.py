@@ -4,12 +4,12 @@ import sys
 import pytest
 import torch
 
-from machine.engine import device
-from machine.engine.lora import Lora
-from machine.engine.losses import Loss
-from machine.engine.model import Llama
-from machine.engine.packing import SegmentAttention
-from machine.engine.trainer import Datum, forward_backward
+from machine.engine.models import device
+from machine.engine.models.llama import Llama
+from machine.engine.models.lora import Lora
+from machine.engine.training.losses import Loss
+from machine.engine.training.packing import SegmentAttention
+from machine.engine.training.trainer import Datum, forward_backward
 from machine.errors import UsageError
 
 CPU = torch.device("cpu")

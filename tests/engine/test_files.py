@@ -8,10 +8,10 @@ from email.utils import parsedate_to_datetime
 import pytest
 import torch
 
-from machine.engine.attention import attention
 from machine.engine.checkpoints import CheckpointPath
 from machine.engine.core import Run
-from machine.engine.lora import ATTENTION, MLP
+from machine.engine.models.attention import attention
+from machine.engine.models.lora import ATTENTION, MLP
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from machine.engine.faults import Fault
-from machine.engine.futures import CANCELLED, STOPPED, Answer, Future, failure
+from machine.engine.work.futures import CANCELLED, STOPPED, Answer, Future, failure
 from machine.errors import StoreError
 
 

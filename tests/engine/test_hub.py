@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from machine.engine import life
-from machine.engine.hub import DEFAULT_MODEL, model_folder
+from machine.engine.models.hub import DEFAULT_MODEL, model_folder
 from machine.errors import UsageError
 from machine.renderers import CHATML, local_model, renderer_name
 
@@ -173,7 +173,7 @@ def hub(model):
 
 
 def fetch(homes, url, name):
-    program = "import sys; from machine.engine.hub import model_folder; print(model_folder(sys.argv[1], print))"
+    program = "import sys; from machine.engine.models.hub import model_folder; print(model_folder(sys.argv[1], print))"
     variables = os.environ | {"HF_ENDPOINT": url, "HF_HUB_OFFLINE": "0", "HF_HUB_DISABLE_XET": "1"}
     done = subprocess.run(
         [sys.executable, "-c", program, name], env=variables, capture_output=True, text=True, timeout=60

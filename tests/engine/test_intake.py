@@ -6,9 +6,9 @@ import weakref
 import pytest
 
 from machine.engine.faults import Busy, Gone
-from machine.engine.futures import CANCELLED, ENDED, STOPPED, Answer
-from machine.engine.intake import Intake, Limits
-from machine.engine.scheduling import Queue, Worker
+from machine.engine.work.futures import CANCELLED, ENDED, STOPPED, Answer
+from machine.engine.work.intake import Intake, Limits
+from machine.engine.work.scheduling import Queue, Worker
 
 
 class Bench:

@@ -1,4 +1,4 @@
-from machine.engine.lookup import Lookup
+from machine.engine.sampling.lookup import Lookup
 
 
 def test_what_followed_the_same_tokens_last_is_guessed():

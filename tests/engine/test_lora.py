@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from machine.engine.faults import Fault
-from machine.engine.lora import ATTENTION, Lora
-from machine.engine.losses import Loss
-from machine.engine.trainer import Datum, forward_backward
+from machine.engine.models.lora import ATTENTION, Lora
+from machine.engine.training.losses import Loss
+from machine.engine.training.trainer import Datum, forward_backward
 
 
 def filled(config, rank=4, modules=None):

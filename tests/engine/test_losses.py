@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from machine.engine.faults import Fault
-from machine.engine.losses import REQUIRED, Loss
+from machine.engine.training.losses import REQUIRED, Loss
 
 N = 64
 

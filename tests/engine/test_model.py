@@ -1,7 +1,7 @@
 import torch
 
-from machine.engine.attention import attention
-from machine.engine.packing import SegmentAttention
+from machine.engine.models.attention import attention
+from machine.engine.training.packing import SegmentAttention
 
 ROW = [5, 6, 7, 8, 9, 10]
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from machine.engine.faults import Fault
-from machine.engine.optimizer import Adam, AdamParams
+from machine.engine.training.optimizer import Adam, AdamParams
 
 PARAMS = AdamParams(learning_rate=0.01, beta2=0.98, eps=1e-8, weight_decay=0.1)
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 from test_model import hidden
 
-from machine.engine import packing
-from machine.engine.packing import Past, SegmentAttention, passes, prefix_tree
+from machine.engine.training import packing
+from machine.engine.training.packing import Past, SegmentAttention, passes, prefix_tree
 
 ROWS = [[5, 6, 7, 8, 9, 10], [5, 6, 7, 11], [5, 6, 7], [5, 6, 7, 8, 9, 12, 13]]
 

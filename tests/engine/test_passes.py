@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from machine.engine.caches import Batch, Cache
-from machine.engine.passes import FEW, Compiled, Pass, for_decoding
+from machine.engine.sampling.caches import Batch, Cache
+from machine.engine.sampling.passes import FEW, Compiled, Pass, for_decoding
 
 pytest.importorskip("numba")
-from machine.engine import kernels
+from machine.engine.sampling import kernels
 
 
 @pytest.mark.parametrize("tokens", [1, 2, 3, 4, 7, FEW])
@@ -69,7 +69,7 @@ def test_a_cache_grows_and_keeps_what_it_holds():
 
 
 def test_models_that_kernels_cannot_run_keep_torchs_passes(tiny_folder):
-    from machine.engine.model import Llama
+    from machine.engine.models.llama import Llama
 
     assert type(for_decoding(Llama.load(tiny_folder, torch.bfloat16))) is Pass
 

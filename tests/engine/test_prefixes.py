@@ -1,6 +1,6 @@
 import torch
 
-from machine.engine.prefixes import PrefixCache
+from machine.engine.sampling.prefixes import PrefixCache
 
 TOKEN = 2 * 2 * 3 * 4 * 4  # bytes of a token's keys and values below
 

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from machine.engine.probes import Alternatives, Targets
+from machine.engine.wire.probes import Alternatives, Targets
 
 
 def distributions(rows=7, vocabulary=5):

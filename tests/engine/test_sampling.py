@@ -1,12 +1,12 @@
 import pytest
 import torch
 
-from machine.engine import decoding
-from machine.engine.decoding import Decoder
-from machine.engine.lookup import Lookup
-from machine.engine.passes import Compiled, Pass, for_decoding
-from machine.engine.prefixes import PrefixCache
-from machine.engine.sampling import SampleRequest, SamplingParams, choose
+from machine.engine.sampling import decoding
+from machine.engine.sampling.decoding import Decoder
+from machine.engine.sampling.lookup import Lookup
+from machine.engine.sampling.passes import Compiled, Pass, for_decoding
+from machine.engine.sampling.prefixes import PrefixCache
+from machine.engine.sampling.requests import SampleRequest, SamplingParams, choose
 
 PROMPTS = [[5, 6, 7, 8], [5, 6, 7, 9, 10, 11], [20, 21], [5, 6, 7, 8, 30, 31, 32]]
 

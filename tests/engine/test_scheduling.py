@@ -2,9 +2,9 @@ import asyncio
 import threading
 import time
 
-from machine.engine.futures import CANCELLED, Answer, Future
-from machine.engine.sampling import SampleRequest, SamplingParams
-from machine.engine.scheduling import SAMPLED_AT_ONCE, Job, Queue, Worker
+from machine.engine.sampling.requests import SampleRequest, SamplingParams
+from machine.engine.work.futures import CANCELLED, Answer, Future
+from machine.engine.work.scheduling import SAMPLED_AT_ONCE, Job, Queue, Worker
 
 
 class Bench:

@@ -6,10 +6,10 @@ import httpx
 import pytest
 import uvicorn
 
-from machine.engine import wire
 from machine.engine.core import Engine
-from machine.engine.intake import Limits
 from machine.engine.server import build_app
+from machine.engine.wire import requests as wire
+from machine.engine.work.intake import Limits
 from tinker import Datum, ModelInput, SamplingParams, ServiceClient
 
 

@@ -3,9 +3,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from machine.engine.chat import Chat
-from machine.engine.openai import first_stop
-from machine.engine.streaming import Transcript, safe_length
+from machine.engine.chat.chat import Chat
+from machine.engine.chat.openai import first_stop
+from machine.engine.chat.streaming import Transcript, safe_length
 from machine.renderers import load_tokenizer
 
 

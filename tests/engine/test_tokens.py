@@ -3,7 +3,7 @@ import json
 
 from tinker.lib._jwt_auth import jwt_claims
 
-from machine.engine.tokens import API, DOWNLOAD, Tokens
+from machine.engine.api.tokens import API, DOWNLOAD, Tokens
 
 
 def forged(token, **claims):

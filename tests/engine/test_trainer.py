@@ -5,10 +5,10 @@ import torch
 from test_lora import filled
 from test_model import hidden
 
-from machine.engine import packing, trainer
 from machine.engine.faults import Fault
-from machine.engine.losses import Loss
-from machine.engine.trainer import Datum, Trainee, forward_backward
+from machine.engine.training import packing, trainer
+from machine.engine.training.losses import Loss
+from machine.engine.training.trainer import Datum, Trainee, forward_backward
 
 CROSS_ENTROPY = Loss("cross_entropy", {})
 
@@ -108,7 +108,7 @@ def test_gradients_of_several_batches_add_up(tiny):
 
 
 def test_training_learns(tiny):
-    from machine.engine.optimizer import AdamParams
+    from machine.engine.training.optimizer import AdamParams
 
     trainee, given = Trainee("m", filled(tiny.config)), data(rows())
     losses = []

@@ -5,7 +5,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from machine.engine.model import Llama
+from machine.engine.models.llama import Llama
 from machine.errors import UsageError
 
 NORM = "model.layers.1.input_layernorm.weight"

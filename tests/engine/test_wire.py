@@ -1,8 +1,8 @@
 import pytest
 import zstandard
 
-from machine.engine import wire
 from machine.engine.faults import Fault
+from machine.engine.wire import requests as wire
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,10 @@ import pytest
 import torch
 from tinker.proto.response_conv import deserialize_sample_response
 
-from machine.engine import wire, wire_sampling
 from machine.engine.faults import Fault
-from machine.engine.sampling import Draw
+from machine.engine.sampling.requests import Draw
+from machine.engine.wire import requests as wire
+from machine.engine.wire import sampling as wire_sampling
 
 TEXT = {"type": "encoded_text", "tokens": [1, 2, 3]}
 

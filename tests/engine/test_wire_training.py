@@ -6,9 +6,9 @@ from tinker.proto.request_conv import forward_backward_request_to_proto
 from tinker.proto.response_conv import deserialize_forward_backward_output
 from tinker.types import ForwardBackwardInput, ForwardBackwardRequest
 
-from machine.engine import wire_training
 from machine.engine.faults import Fault
-from machine.engine.trainer import Outcome
+from machine.engine.training.trainer import Outcome
+from machine.engine.wire import training as wire_training
 from tinker import Datum, ModelInput
 
 NAN = float("nan")

@@ -40,7 +40,8 @@ def start(host: Host, model: str | None, dtype: str, device: str, foreground: bo
     A name is looked for among Machine's models, in the Hugging Face cache, then on the hub.
     """
     _require("torch", "starlette", "uvicorn", "gguf")
-    from machine.engine import hub, life
+    from machine.engine import life
+    from machine.engine.models import hub
     from machine.home import engine_dir
 
     running = life.status()
@@ -102,8 +103,8 @@ def logs(host: Host, lines: int, follow: bool) -> Report:
 
 def _serve(folder: Path | None, state: Path, dtype: str, device: str) -> Report:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
-    from machine.engine import device as devices
     from machine.engine import life, server
+    from machine.engine.models import device as devices
 
     if (running := life.status()) is not None:
         return Report(f"The engine runs already at {running.url}", _rows(running), next_step="machine engine stop")

@@ -12,18 +12,20 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from machine.engine import checkpoints, wire, wire_training
+from machine.engine import checkpoints
 from machine.engine.checkpoints import CheckpointFiles, CheckpointPath, Checkpoints
 from machine.engine.faults import Fault, Gone, NotFound
-from machine.engine.futures import PROTOBUF, Answer, Future
-from machine.engine.intake import Intake, Limits
-from machine.engine.lora import ATTENTION, MLP, Lora
-from machine.engine.model import Llama
-from machine.engine.optimizer import AdamParams
+from machine.engine.models.llama import Llama
+from machine.engine.models.lora import ATTENTION, MLP, Lora
 from machine.engine.samplers import Samplers, Source, naming, read_adapter
-from machine.engine.sampling import SampleRequest
-from machine.engine.scheduling import Queue, Worker
-from machine.engine.trainer import Trainee, forward_backward
+from machine.engine.sampling.requests import SampleRequest
+from machine.engine.training.optimizer import AdamParams
+from machine.engine.training.trainer import Trainee, forward_backward
+from machine.engine.wire import requests as wire
+from machine.engine.wire import training as wire_training
+from machine.engine.work.futures import PROTOBUF, Answer, Future
+from machine.engine.work.intake import Intake, Limits
+from machine.engine.work.scheduling import Queue, Worker
 from machine.renderers import get_renderer, load_tokenizer, renderer_name
 
 if TYPE_CHECKING:

@@ -120,7 +120,7 @@ def _alive(state: Path) -> bool:
 
 
 def _default_model() -> Path:
-    from machine.engine.hub import model_folder
+    from machine.engine.models.hub import model_folder
 
     return model_folder(None)
 

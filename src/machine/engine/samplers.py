@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 from machine.engine import checkpoints
 from machine.engine.checkpoints import CheckpointFiles, CheckpointPath, Checkpoints
-from machine.engine.decoding import MAX_BATCH, Decoder
 from machine.engine.faults import Fault
-from machine.engine.futures import CANCELLED, failure, is_out_of_memory
-from machine.engine.lora import Lora
-from machine.engine.model import Llama
-from machine.engine.passes import Pass, for_decoding
-from machine.engine.prefixes import PrefixCache
-from machine.engine.scheduling import Job, More, attempt
+from machine.engine.models.llama import Llama
+from machine.engine.models.lora import Lora
+from machine.engine.sampling.decoding import MAX_BATCH, Decoder
+from machine.engine.sampling.passes import Pass, for_decoding
+from machine.engine.sampling.prefixes import PrefixCache
+from machine.engine.work.futures import CANCELLED, failure, is_out_of_memory
+from machine.engine.work.scheduling import Job, More, attempt
 
 BASE = "base"
 """The fingerprint of the weights that no adapter changed."""

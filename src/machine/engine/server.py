@@ -32,13 +32,17 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from machine.engine import api, chat, completions, logs, memory, openai, rest, wire
-from machine.engine import device as devices
-from machine.engine.auth import Guard
+from machine.engine import logs, memory
+from machine.engine.api import rest
+from machine.engine.api import routes as api
+from machine.engine.api.auth import Guard
+from machine.engine.api.tokens import Tokens
+from machine.engine.chat import chat, completions, openai
 from machine.engine.core import Engine
 from machine.engine.faults import Fault
-from machine.engine.futures import is_out_of_memory
-from machine.engine.tokens import Tokens
+from machine.engine.models import device as devices
+from machine.engine.wire import requests as wire
+from machine.engine.work.futures import is_out_of_memory
 from machine.errors import MachineError, Refused, ServiceError
 from machine.store.files import private_folder, write_private
 

@@ -1,0 +1,1 @@
+"""Wire formats: bytes of a client in, checked values out, and back. Queues nothing."""
