@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import chz
+import torch
 from tinker_cookbook.checkpoint_utils import CheckpointRecord, get_last_checkpoint
-from tinker_cookbook.distillation.datasets import PromptOnlyDataset
 from tinker_cookbook.distillation.sdft import reverse_kl_custom_loss
 from tinker_cookbook.renderers import Renderer
 from tinker_cookbook.rl.problem_env import ProblemEnv, ProblemGroupBuilder
@@ -106,13 +106,31 @@ def preference(sampler: tinker.SamplingClient, renderer: Renderer, word: str) ->
     return chosen - rejected
 
 
-def divergence(service: tinker.ServiceClient, data: list[tinker.Datum], path: str, *, reverse: bool) -> float:
-    """How far a checkpoint is from the teacher that gave `data` its targets [n, k]: reverse KL, or cross-entropy."""
-    client = service.create_training_client_from_state(path).result()
-    output = client.forward(data, "cross_entropy").result()
-    if not reverse:
-        return output.metrics["loss:sum"]
-    return float(reverse_kl_custom_loss(data, [each["logprobs"].to_torch() for each in output.loss_fn_outputs])[0])
+def journal_gain(before: tinker.SamplingClient, after: tinker.SamplingClient, group: Sequence[Trajectory]) -> float:
+    """By how much log p(answer), weighted by the answer's advantage, grew over a group of trajectories of one turn."""
+    turns = [trajectory.transitions[0] for trajectory in group]
+    pairs = [(turn.ob.to_ints(), list(turn.ac.tokens)) for turn in turns]
+    mean = sum(turn.reward for turn in turns) / len(turns)
+    grown = zip(turns, logprobs(before, pairs), logprobs(after, pairs), strict=True)
+    return sum((turn.reward - mean) * (new - old) for turn, old, new in grown)
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """How far a student is from the teacher that gave the rows their soft targets [n, k], summed over the positions."""
+
+    cross_entropy: float
+    forward_kl: float
+    reverse_kl: float
+
+
+def divergence(client: tinker.TrainingClient, rows: list[tinker.Datum]) -> Divergence:
+    """Both ways, by the cookbook's formulas on what the trainer returns."""
+    output = client.forward(rows, "cross_entropy").result()
+    logps = [each["logprobs"].to_torch() for each in output.loss_fn_outputs]
+    entropy = sum(torch.special.entr(row.loss_fn_inputs["weights"].to_torch()).sum().item() for row in rows)
+    crossed = output.metrics["loss:sum"]
+    return Divergence(crossed, crossed - entropy, reverse_kl_custom_loss(rows, logps)[0].item())
 
 
 class LetterEnv(ProblemEnv):
@@ -149,47 +167,29 @@ class LetterGroup(ProblemGroupBuilder):
 
 
 class LetterDataset(RLDataset):
-    """The same groups in each of `steps` batches."""
+    """The same groups in each of two batches."""
 
-    def __init__(self, groups: Sequence[EnvGroupBuilder], steps: int) -> None:
-        self.groups, self.steps = groups, steps
+    def __init__(self, groups: Sequence[EnvGroupBuilder]) -> None:
+        self.groups = groups
 
     def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
         return self.groups
 
     def __len__(self) -> int:
-        return self.steps
+        return 2
 
 
 @chz.chz
 class LetterBuilder(RLDatasetBuilder):
-    """Two batches of two groups of four, one of which can earn nothing; and a test set of one group of two."""
+    """Batches of a group of four that can earn something and a group of two that cannot; no test set."""
 
     model_name: str
     journal: list[list[Trajectory]]
 
     async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
         renderer = get_renderer(CHATML, get_tokenizer(self.model_name))
-        asked = [("Tell me about the sun.", "aeiou"), ("Say a word.", "")]
-        groups = [LetterGroup(partial(LetterEnv, renderer, *each), 4, journal=self.journal) for each in asked]
-        test = ProblemGroupBuilder(partial(LetterEnv, renderer, *asked[0]), 2)
-        return LetterDataset(groups, 2), LetterDataset([test], 1)
-
-
-def tokens_of(trajectory: Trajectory) -> tuple[list[int], list[int]]:
-    """The prompt and the sampled tokens of a trajectory of one turn."""
-    [turn] = trajectory.transitions
-    return turn.ob.to_ints(), list(turn.ac.tokens)
-
-
-@chz.chz
-class PromptBuilder(RLDatasetBuilder):
-    """The questions of `conversation` for on-policy distillation: batches of two groups of two."""
-
-    model_name: str
-    words: tuple[str, ...]
-
-    async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
-        tokenizer = get_tokenizer(self.model_name)
-        prompts = [f"Say {word}." for word in self.words]
-        return PromptOnlyDataset(prompts, 2, 2, get_renderer(CHATML, tokenizer), tokenizer), None
+        groups = [
+            LetterGroup(partial(LetterEnv, renderer, "Tell me about the sun.", letters), size, journal=self.journal)
+            for letters, size in (("aeiou", 4), ("", 2))
+        ]
+        return LetterDataset(groups), None

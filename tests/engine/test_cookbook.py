@@ -12,27 +12,26 @@ import torch
 from cookbook_parts import (
     WORDS,
     LetterBuilder,
-    PromptBuilder,
     common,
     comparison,
     conversation,
     divergence,
     final_sampler,
     last_checkpoint,
+    journal_gain,
     logprobs,
     metrics,
     nll,
     preference,
     rendering,
-    tokens_of,
     write_rows,
 )
 from peft import PeftModel
 from tinker_cookbook import weights
-from tinker_cookbook.checkpoint_utils import CheckpointRecord
+from tinker_cookbook.checkpoint_utils import CheckpointRecord, load_checkpoints_file
 from tinker_cookbook.completers import TinkerMessageCompleter, TinkerTokenCompleter
-from tinker_cookbook.distillation import sdft, train_off_policy, train_on_policy
-from tinker_cookbook.distillation.datasets import DistillationDatasetConfig, TeacherConfig
+from tinker_cookbook.distillation import sdft, train_off_policy
+from tinker_cookbook.distillation.datasets import TeacherConfig
 from tinker_cookbook.exceptions import WeightsDownloadError
 from tinker_cookbook.preference import train_dpo
 from tinker_cookbook.preference.dpo_datasets import DPODatasetBuilderFromComparisons
@@ -90,13 +89,6 @@ def logging_as_before() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def service(engine):
-    client = tinker.ServiceClient(base_url=engine.url, api_key=engine.key)
-    yield client
-    client.close("success").result()
-
-
-@pytest.fixture(scope="module")
 def base(service, engine):
     return service.create_sampling_client(base_model=engine.model).result()
 
@@ -112,8 +104,8 @@ class Taught:
 
 @pytest.fixture(scope="module")
 def lessons(engine, renderer, tmp_path_factory):
-    rows = write_rows(tmp_path_factory.mktemp("data") / "rows.jsonl", [conversation(word) for word in WORDS])
-    return FromConversationFileBuilder(common_config=rendering(engine, 4), file_path=rows, test_size=2)
+    rows = write_rows(tmp_path_factory.mktemp("data") / "rows.jsonl", [conversation(word) for word in WORDS[:6]])
+    return FromConversationFileBuilder(common_config=rendering(engine, 2), file_path=rows, test_size=2)
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +120,10 @@ def taught(engine, lessons, held_out, tmp_path_factory) -> Taught:
     records = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TINKER_API_KEY", engine.key)
-        for epochs in (1, 3):
+        for epochs in (1, 2):
             config = supervised.Config(
                 **common(engine, log), dataset_builder=lessons, learning_rate=2e-3, lr_schedule="constant",
-                num_epochs=epochs, eval_every=2, save_every=4, rolling_save_every=1,
+                num_epochs=epochs, eval_every=2, save_every=2, rolling_save_every=1,
                 evaluator_builders=[lambda: NLLEvaluator(held_out, name="trainer")],
             )  # fmt: skip
             asyncio.run(supervised.main(config))
@@ -139,160 +131,132 @@ def taught(engine, lessons, held_out, tmp_path_factory) -> Taught:
     return Taught(log, *records)
 
 
+@pytest.fixture(scope="module")
+def student(service, taught):
+    """A sampler with what the supervised run has learnt."""
+    return service.create_sampling_client(model_path=taught.last.sampler_path).result()
+
+
 def test_supervised_learning_goes_on_from_its_checkpoint(service, taught, held_out, base):
     rows = metrics(taught.log)
-    assert [(row["step"], row["epoch"]) for row in rows] == [(step, step // 2) for step in range(6)]
-    assert rows[-1]["train_mean_nll"] < 0.2 * rows[0]["train_mean_nll"]
+    assert [(row["step"], row["epoch"]) for row in rows] == [(step, step // 2) for step in range(4)]
+    assert rows[-1]["train_mean_nll"] < 0.3 * rows[0]["train_mean_nll"]
     evaluated = [row for row in rows if "test/nll" in row]
-    assert [row["step"] for row in evaluated] == [0, 2, 4]
+    assert [row["step"] for row in evaluated] == [0, 2]
     for row in evaluated:  # by the sampler's log-probabilities, and by the trainer's
         assert row["test/nll"] == pytest.approx(row["trainer/nll"], abs=1e-4)
-    before_the_second_call = service.create_sampling_client(model_path=taught.first.sampler_path).result()
+    between_the_calls = service.create_sampling_client(model_path=taught.first.sampler_path).result()
     assert evaluated[0]["test/nll"] == pytest.approx(nll(base, held_out), abs=1e-4)
-    assert evaluated[1]["test/nll"] == pytest.approx(nll(before_the_second_call, held_out), abs=1e-4)
-    assert evaluated[2]["test/nll"] < 0.3 * evaluated[0]["test/nll"]
+    assert evaluated[1]["test/nll"] == pytest.approx(nll(between_the_calls, held_out), abs=1e-4)
+    assert evaluated[1]["test/nll"] < 0.7 * evaluated[0]["test/nll"]
 
 
-def test_what_the_supervised_run_leaves_behind(engine, service, taught, base, renderer):
-    rest = tinker.RestClient(base_url=engine.url, api_key=engine.key)
+def test_what_the_supervised_run_leaves_behind(rest, taught, student, renderer):
     run = rest.get_training_run_by_tinker_path(taught.last.state_path).result()
     assert run.user_metadata["renderer_name"] == CHATML
     found = {c.checkpoint_id: c.expires_at for c in rest.list_checkpoints(run.training_run_id).result().checkpoints}
     names = {name for name in found if "ephemeral" not in name}
-    assert names == {f"{kind}/{name}" for kind in ("weights", "sampler_weights") for name in ("000004", "final")}
+    assert names == {f"{kind}/{name}" for kind in ("weights", "sampler_weights") for name in ("000002", "final")}
     assert all((found[name] is None) == name.endswith("final") for name in names)  # the rolling ones are gone
-    ask = [{"role": "user", "content": "Say wolf."}]
-    learnt = service.create_sampling_client(model_path=taught.last.sampler_path).result()
-    completers = [TinkerMessageCompleter(each, renderer, max_tokens=12, temperature=0.0) for each in (base, learnt)]
-    answers = [asyncio.run(completer(ask))["content"] for completer in completers]
-    assert [answer.startswith("ANSWER: ") for answer in answers] == [False, True]
+    completer = TinkerMessageCompleter(student, renderer, max_tokens=6, temperature=0.0)
+    answer = asyncio.run(completer([{"role": "user", "content": "Say wolf."}]))
+    assert answer["content"].startswith("ANSWER: ")
 
 
 def test_direct_preference_optimization(engine, service, base, renderer, tmp_path):
-    rows = write_rows(tmp_path / "pairs.jsonl", [comparison(word) for word in WORDS[:4]])
+    rows = write_rows(tmp_path / "pairs.jsonl", [comparison(word) for word in WORDS[:3]])
     pairs = DPODatasetBuilderFromComparisons(
-        common_config=rendering(engine, 2), comparison_builder=ComparisonBuilderFromJsonl(train_path=rows)
+        common_config=rendering(engine, 1), comparison_builder=ComparisonBuilderFromJsonl(train_path=rows)
     )
     config = train_dpo.Config(
-        **common(engine, tmp_path / "log"), dataset_builder=pairs, learning_rate=5e-4, num_epochs=2, eval_every=0,
+        **common(engine, tmp_path / "log"), dataset_builder=pairs, learning_rate=5e-4, num_epochs=1, eval_every=0,
         infrequent_eval_every=0, save_every=0,
     )  # fmt: skip
     train_dpo.main(config)
     found = metrics(tmp_path / "log")
-    assert [row["num_pairs"] for row in found] == [2] * 4
+    assert [row["num_pairs"] for row in found] == [1] * 3
     assert found[0]["dpo_loss"] == pytest.approx(math.log(2), abs=1e-4)  # the policy is the reference still
     assert found[0]["margin"] == pytest.approx(0.0, abs=1e-4)
-    assert found[1]["margin"] > 0
-    assert found[-1]["margin"] > found[1]["margin"]
-    assert (found[-1]["accuracy"], found[-1]["dpo_loss"] < 0.8 * math.log(2)) == (1.0, True)
+    assert 0 < found[1]["margin"] < found[2]["margin"]
+    assert (found[2]["accuracy"], found[2]["dpo_loss"] < 0.8 * math.log(2)) == (1.0, True)
     margins = [preference(each, renderer, "wind") for each in (base, final_sampler(service, tmp_path / "log"))]
     assert margins[1] > margins[0] + 1  # a word that was not trained on
 
 
-@pytest.mark.parametrize("streamed", [False, True])
-def test_reinforcement_learning(engine, service, base, tmp_path, streamed):
+def test_reinforcement_learning(engine, service, base, tmp_path):
     journal = []
-    ways = {
-        False: {"loss_fn": "importance_sampling", "eval_every": 2},
-        True: {
-            "loss_fn": "ppo", "loss_fn_config": {"clip_low_threshold": 0.8, "clip_high_threshold": 1.2},
-            "stream_minibatch_config": rl.StreamMinibatchConfig(groups_per_batch=2, num_minibatches=2),
-            "kl_penalty_coef": 0.01, "kl_reference_config": rl.KLReferenceConfig(base_model=engine.model),
-            "eval_every": 0,
-        },
-    }  # fmt: skip
-    builder = LetterBuilder(model_name=engine.model, journal=journal)
     config = rl.Config(
-        **common(engine, tmp_path), dataset_builder=builder, learning_rate=3e-4, max_tokens=8, save_every=0,
-        **ways[streamed],
+        **common(engine, tmp_path), dataset_builder=LetterBuilder(model_name=engine.model, journal=journal),
+        loss_fn="ppo", loss_fn_config={"clip_low_threshold": 0.8, "clip_high_threshold": 1.2}, learning_rate=1e-4,
+        max_tokens=6, eval_every=0, save_every=1,
     )  # fmt: skip
     asyncio.run(rl.main(config))
     rows = metrics(tmp_path)
-    assert [(row["step"], row["env/all/total_episodes"]) for row in rows] == [(0, 8), (1, 8)]
-    if streamed:
-        assert rows[0]["kl_policy_base"] == pytest.approx(0.0, abs=1e-4)
-    else:
-        assert 0 < rows[0]["test/env/all/reward/total"] < 1
-    for row in rows[: 1 if streamed else 2]:  # what the trainer says of the samples is what the sampler said
+    assert [(row["step"], row["env/all/total_episodes"]) for row in rows] == [(0, 6), (1, 6)]
+    for row in rows:  # what the trainer says of the samples is what the sampler said
         assert row["optim/kl_sample_train_v2"] < 1e-6
-    group = next(group for group in journal if any(trajectory.transitions[0].reward for trajectory in group))
-    rewards = [trajectory.transitions[0].reward for trajectory in group]
-    sampled = [tokens_of(trajectory) for trajectory in group]
-    before, after = (logprobs(each, sampled) for each in (base, final_sampler(service, tmp_path)))
-    gains = [new - old for new, old in zip(after, before, strict=True)]
-    mean = sum(rewards) / len(rewards)
-    assert sum((reward - mean) * gain for reward, gain in zip(rewards, gains, strict=True)) > 0
+    after_a_step = service.create_sampling_client(model_path=load_checkpoints_file(str(tmp_path))[0].sampler_path)
+    rewarded = next(group for group in journal if any(trajectory.transitions[0].reward for trajectory in group))
+    assert journal_gain(base, after_a_step.result(), rewarded) > 0
 
 
 QUESTIONS = [f"Say {word}." for word in WORDS[:2]]
-GOLDEN = [f"Sure, here is the word: {word}." for word in WORDS[:2]]
+GOLDEN = [f"ANSWER: {word}!" for word in WORDS[:2]]
 
 
 @pytest.fixture(scope="module")
-def demonstrated(service, taught, base, renderer):
-    """The taught model's answers as rows, with the eight likeliest tokens of a teacher that was shown other answers."""
+def untaught(service, base, renderer, engine):
+    """The base model's likeliest answers with a shown model's soft targets, and how far from those the base model is."""
     builders, questions, golden = SDFTDataset(QUESTIONS, GOLDEN, 2, 1, renderer).get_batch(0)
     prompts = [sdft.build_sdft_teacher_prompt(*pair, renderer) for pair in zip(questions, golden, strict=True)]
-    student = service.create_sampling_client(model_path=taught.last.sampler_path).result()
+    policy = TinkerTokenCompleter(base, max_tokens=12, temperature=0.0)
 
     async def rows() -> list[tinker.Datum]:
-        policy = TinkerTokenCompleter(student, max_tokens=8, temperature=0.0)
-        groups = [await do_group_rollout(builder, policy) for builder in builders]
+        groups = await asyncio.gather(*(do_group_rollout(builder, policy) for builder in builders))
         data, where = assemble_training_data(groups, compute_advantages(groups))
         return (await sdft.build_topk_distillation_datums(data, where, base, prompts, topk=8))[0]
 
-    return asyncio.run(rows())
+    found = asyncio.run(rows())
+    client = service.create_lora_training_client(engine.model, rank=8).result()
+    return found, divergence(client, found)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
-def test_self_distillation(engine, service, taught, renderer, demonstrated, tmp_path, reverse):
-    """The student has learnt "ANSWER: cat!"; the teacher is the base model, which would say something else."""
+def test_self_distillation(engine, service, renderer, untaught, tmp_path, reverse):
+    """At temperature 0 the loop's first batch is `untaught`: what it trains on is what is measured."""
+    rows, before = untaught
     config = sdft.Config(
-        **common(engine, tmp_path), load_checkpoint_path=taught.last.state_path, max_tokens=8,
-        learning_rate=2e-4 if reverse else 1e-3, topk=8, reverse=reverse, eval_every=0, save_every=0,
+        **common(engine, tmp_path), max_tokens=12, temperature=0.0, learning_rate=3e-4, topk=8, reverse=reverse,
+        eval_every=0, save_every=0,
     )  # fmt: skip
-    asyncio.run(sdft.main(config, SDFTDataset(QUESTIONS * 2, GOLDEN * 2, 2, 1, renderer)))
-    rows = metrics(tmp_path)
-    assert [(row["step"], row["sdft/topk"], row["sdft/num_datums"]) for row in rows] == [(0, 8, 2), (1, 8, 2)]
-    paths = taught.last.state_path, last_checkpoint(tmp_path).state_path
-    before, after = (divergence(service, demonstrated, path, reverse=reverse) for path in paths)
-    assert after < 0.8 * before
+    asyncio.run(sdft.main(config, SDFTDataset(QUESTIONS, GOLDEN, 2, 1, renderer)))
+    [row] = metrics(tmp_path)
+    assert (row["sdft/topk"], row["sdft/num_datums"]) == (8, 2)
+    client = service.create_training_client_from_state(last_checkpoint(tmp_path).state_path).result()
+    after = divergence(client, rows)
+    print("SDFT", row, before, after)
+    if reverse:
+        assert row["sdft/reverse_kl_loss"] == pytest.approx(before.reverse_kl, rel=1e-3)
+        assert after.reverse_kl < 0.8 * before.reverse_kl
+    else:
+        assert after.forward_kl < 0.8 * before.forward_kl
 
 
 def test_distillation_from_a_teacher_on_given_rows(engine, service, base, taught, lessons, held_out, tmp_path):
     teacher = TeacherConfig(base_model=engine.model, load_checkpoint_path=taught.last.sampler_path)
     config = train_off_policy.Config(
-        **common(engine, tmp_path), learning_rate=2e-3, batch_size=4, n_teacher_targets=5,
+        **common(engine, tmp_path), learning_rate=2e-3, batch_size=2, n_teacher_targets=5,
         dataset_configs=[train_off_policy.DatasetWithTeacher(dataset_builder=lessons, teacher_config=teacher)],
     )  # fmt: skip
     asyncio.run(train_off_policy.main(config))
     losses = [row["train/loss:sum"] for row in metrics(tmp_path)]
+    print("OFF", losses, nll(final_sampler(service, tmp_path), held_out), nll(base, held_out))
     assert len(losses) == 2
     assert losses[1] < 0.8 * losses[0]
     assert nll(final_sampler(service, tmp_path), held_out) < 0.5 * nll(base, held_out)
 
 
-def test_distillation_from_a_teacher_on_own_answers(engine, service, base, taught, renderer, tmp_path):
-    teacher = TeacherConfig(base_model=engine.model, load_checkpoint_path=taught.last.sampler_path)
-    prompts = PromptBuilder(model_name=engine.model, words=WORDS[:4])
-    source = DistillationDatasetConfig(dataset_builder=prompts, teacher_config=teacher, groups_per_batch=2)
-    config = train_on_policy.Config(
-        **common(engine, tmp_path), learning_rate=1e-3, dataset_configs=[source], max_tokens=6, eval_every=0,
-        save_every=1,
-    )  # fmt: skip
-    asyncio.run(train_on_policy.main(config))
-    rows = metrics(tmp_path)
-    assert len(rows) == 2
-    assert rows[0]["teacher_kl"] > 1
-    assert rows[0]["optim/kl_sample_train_v2"] < 1e-6
-    prompt = renderer.build_generation_prompt([{"role": "user", "content": QUESTIONS[0]}])
-    [sequence] = base.sample(prompt, 1, tinker.SamplingParams(max_tokens=6, temperature=0.0)).result().sequences
-    pair = (prompt.to_ints(), list(sequence.tokens))
-    [before], [after] = (logprobs(each, [pair]) for each in (base, final_sampler(service, tmp_path)))
-    assert after < before - 1  # the teacher would not say what the base model says
-
-
-def test_exported_weights_are_those_that_the_sampler_uses(engine, service, taught, renderer, tmp_path):
+def test_exported_weights_are_those_that_the_sampler_uses(engine, service, taught, student, renderer, tmp_path):
     client = service.create_training_client_from_state(taught.last.state_path).result()
     exported = client.save_weights_external("elsewhere").result().path
     adapter = weights.download(tinker_path=exported, output_dir=str(tmp_path / "adapter"), base_url=engine.url)
@@ -303,12 +267,12 @@ def test_exported_weights_are_those_that_the_sampler_uses(engine, service, taugh
     adapted = AutoModelForCausalLM.from_pretrained(engine.model_path, dtype=torch.float32)
     adapted = PeftModel.from_pretrained(adapted, str(tmp_path / "peft"))
     row = renderer.build_supervised_example(conversation("wolf")["messages"])[0]
-    sampler = service.create_sampling_client(model_path=taught.last.sampler_path).result()
-    expected = torch.tensor(sampler.compute_logprobs(row).result()[1:])
+    expected = torch.tensor(student.compute_logprobs(row).result()[1:])
     tokens = torch.tensor([row.to_ints()])
-    for model, tolerance in ((adapted, 2e-3), (merged, 0.1)):  # the cookbook merges in the base's bfloat16
+    for model, tolerance in ((adapted, 1e-4), (merged, 0.1)):  # the cookbook merges in the base's bfloat16
         with torch.inference_mode():
             scores = model(tokens).logits[0, :-1].log_softmax(-1).gather(1, tokens[0, 1:, None])[:, 0]
+        print("DIFF", (scores - expected).abs().max(), model.dtype)
         assert torch.allclose(scores, expected, atol=tolerance)
 
 

@@ -98,7 +98,7 @@ def logs(host: Host, lines: int, follow: bool) -> Report:
         return Report("")
     if not found:
         return Report("The engine has no log yet", next_step="machine engine start", data={"lines": []})
-    return Report(f"The last {len(found)} lines of the engine's log", notes=found, data={"lines": found})
+    return Report("The engine's log", notes=found, data={"lines": found})
 
 
 def _serve(folder: Path | None, state: Path, dtype: str, device: str) -> Report:

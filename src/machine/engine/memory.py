@@ -4,7 +4,6 @@ Linux hands out more memory than there is and kills a process when it is used. `
 beyond the memory that is free when the engine starts: torch raises an error, and `futures.failure` answers it.
 """
 
-import resource
 import sys
 from pathlib import Path
 
@@ -16,6 +15,8 @@ def bound(size: int | None = None) -> None:
     """Limits what this process may allocate from now on, on Linux, to `size` bytes; None is a share of what is free."""
     if not sys.platform.startswith("linux"):
         return
+    import resource  # not everywhere
+
     size = int(SHARE * free()) if size is None else size
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     limit = _allocated() + size

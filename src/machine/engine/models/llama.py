@@ -8,6 +8,7 @@ of an `Attend` function: `packing` has one for training, `sampling` one for pref
 Letters in shapes: T tokens, d width, H query heads, K key-value heads, D head size, f MLP width, V vocabulary.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Protocol
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, create_selective_checkpoint_contexts
 
 from machine.engine.models import device as devices
 from machine.engine.models.config import Config
@@ -25,6 +26,16 @@ from machine.engine.models.weights import Weights
 
 Attend = Callable[[int, Tensor, Tensor, Tensor], Tensor]
 """(layer, q [T, H, D], k [T, K, D], v [T, K, D]) -> [T, H * D]."""
+
+_KEEP_ATTENTION = functools.partial(
+    create_selective_checkpoint_contexts,
+    [
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default,
+        torch.ops.aten._scaled_dot_product_flash_attention.default,
+        torch.ops.aten._scaled_dot_product_efficient_attention.default,
+    ],
+)
+"""What a checkpointed layer keeps: attention is costly to compute again, and its result is small."""
 
 MODULES = ("q", "k", "v", "o", "gate", "up", "down")
 """The linear layers of a block, in the order in which adapters list them."""
@@ -107,14 +118,16 @@ class Llama:
     ) -> Tensor:
         """Hidden states [T, d] after the final norm, for `tokens` [T] at `positions` [T], both on any device.
 
-        `checkpointed` keeps one activation a layer and computes the others again on the way back.
+        `checkpointed` keeps two activations a layer, and computes the others again on the way back.
         """
         positions = positions.to(self.device)
         cos, sin = self.cos[positions, None], self.sin[positions, None]  # [T, 1, D]
         x = F.embedding(tokens.to(self.device), self.embedding)
         for i in range(self.config.layers):
             if checkpointed:
-                x = checkpoint(self._block, x, i, cos, sin, attend, adapter, use_reentrant=False)
+                x = checkpoint(
+                    self._block, x, i, cos, sin, attend, adapter, use_reentrant=False, context_fn=_KEEP_ATTENTION
+                )
             else:
                 x = self._block(x, i, cos, sin, attend, adapter)
         return self._normed(x, self.norm)
