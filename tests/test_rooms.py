@@ -23,7 +23,7 @@ ORDER = [
     "commands",
 ]
 ENGINE = [
-    "faults", "memory", "logs", "models", "life", "training", "sampling", "work", "wire", "checkpoints", "samplers",
+    "faults", "memory", "logs", "models", "life", "training", "sampling", "prepare", "work", "wire", "checkpoints", "samplers",
     "core", "api", "chat", "server",
 ]  # fmt: skip
 DOORS = {"cli", "sidecar", "pi"}

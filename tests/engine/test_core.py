@@ -7,9 +7,11 @@ import pytest
 import torch
 
 from machine.engine import core
+from machine.engine import samplers as samplers_module
 from machine.engine.checkpoints import CheckpointPath
 from machine.engine.core import Engine, Run, Session
 from machine.engine.faults import Fault, Gone, NotFound
+from machine.engine.samplers import Samplers
 from machine.engine.sampling.decoding import Decoder
 from machine.engine.sampling.requests import SampleRequest, SamplingParams
 from machine.engine.training import trainer
@@ -132,6 +134,40 @@ def test_a_bad_checkpoint_is_an_error_that_names_it(engine, file, change, messag
             asyncio.run(main())
 
 
+def test_adapters_share_the_base_and_the_least_used_are_dropped_when_memory_is_full(engine, monkeypatch):
+    trained(engine)
+    paths = [CheckpointPath(RUN.model_id, "weights", name) for name in "abc"]
+    for path in paths:
+        engine.do_save(RUN, path, None, None)
+    samplers = Samplers(engine.model, engine.checkpoints, engine.tokenizer.decode)
+    base, name = samplers._loaded(engine.source(None))
+    first, second, third = (engine.source(str(path)) for path in paths)
+    run, weights = samplers._loaded(first)
+    assert (name, run.model, run is base) == ("base", base.model, False)
+    monkeypatch.setattr(samplers_module, "ADAPTER_BYTES", 2 * run.adapter_bytes)
+    samplers._loaded(second)
+    assert samplers._loaded(first) == (run, weights)
+    samplers._loaded(third)
+    assert list(samplers._adapted) == [first, third]
+    monkeypatch.setattr(samplers_module, "ADAPTER_BYTES", 0)
+    samplers._loaded(second)
+    assert list(samplers._adapted) == [second]
+
+
+def test_kernels_that_cannot_be_compiled_leave_the_engine_alive(engine, monkeypatch, caplog):
+    def broken():
+        raise OSError("no space left")
+
+    async def main():
+        with monkeypatch.context() as patch:
+            patch.setattr(samplers_module.passes, "prepare", broken)
+            engine.start()
+            assert await ask(engine, "a") == "done"
+
+    asyncio.run(main())
+    assert "no space left" in caplog.text
+
+
 def test_a_checkpoint_of_another_shape_is_refused(engine):
     trained(engine)
     for run in (Run("session:train:1", 8, MODULES, None), Run("session:train:1", 4, ("q", "k", "v", "o"), None)):
@@ -236,6 +272,7 @@ def test_a_batch_of_an_ended_session_stops_and_leaves_nothing(engine, monkeypatc
         assert await ask(engine, "a") == "done"
 
     asyncio.run(main())
+    engine.stop()  # the batch may have let the sample in before it stopped
     assert len(passes) < 400
     assert all(parameter.grad is None for parameter in trainee.lora.parameters.values())
     assert engine._trainees == {}

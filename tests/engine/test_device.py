@@ -7,6 +7,7 @@ import torch
 from machine.engine.models import device
 from machine.engine.models.llama import Llama
 from machine.engine.models.lora import Lora
+from machine.engine.sampling.passes import for_decoding
 from machine.engine.training.losses import Loss
 from machine.engine.training.packing import SegmentAttention
 from machine.engine.training.trainer import Datum, forward_backward
@@ -41,8 +42,8 @@ def test_every_tensor_is_made_on_the_models_device(each_folder):
         adapted = model.forward(row, positions, SegmentAttention([len(ROW)]), lora)
         model.logits(adapted).logsumexp(-1).sum().backward()
         again = Lora.read(model.config, lora.config_file("x"), lora.weights_file(), CPU)
-        merged = again.merged(model).forward(row, positions, SegmentAttention([len(ROW)]))
-    assert {model.device, adapted.device, merged.device} == {CPU}
+        compiled = for_decoding(model).adapted(again).hidden(row, positions, SegmentAttention([len(ROW)]))
+    assert {model.device, adapted.device, compiled.device} == {CPU}
     assert {parameter.grad.device for parameter in lora.parameters.values()} == {CPU}
 
 

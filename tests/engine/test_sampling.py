@@ -1,12 +1,16 @@
 import pytest
 import torch
 
+from machine.engine.models.lora import Lora
 from machine.engine.sampling import decoding
 from machine.engine.sampling.decoding import Decoder
 from machine.engine.sampling.lookup import Lookup
 from machine.engine.sampling.passes import Compiled, Pass, for_decoding
 from machine.engine.sampling.prefixes import PrefixCache
 from machine.engine.sampling.requests import SampleRequest, SamplingParams, choose
+from machine.engine.training.losses import Loss
+from machine.engine.training.optimizer import AdamParams
+from machine.engine.training.trainer import Datum, Trainee, forward_backward
 
 PROMPTS = [[5, 6, 7, 8], [5, 6, 7, 9, 10, 11], [20, 21], [5, 6, 7, 8, 30, 31, 32]]
 
@@ -80,16 +84,27 @@ def test_compiled_operations_decode_the_same(each):
     assert [sample(model, [prompt], greedy(4))[0].draws[0].tokens for prompt in prompts] == expected
 
 
-def test_the_samplers_logprobs_are_the_trainers(small):
-    from test_model import hidden
+@pytest.mark.parametrize("steps", [0, 2])
+def test_the_samplers_logprobs_are_the_trainers(small, steps):
+    """Those of the prompt, which is read by torch, and those of the answer, drawn by compiled passes."""
+    prompt, run = [*range(100, 140)], for_decoding(small)
+    trainee = Trainee("model", Lora.new(small.config, 32, 0))
+    if steps:
+        before = trainers_logprobs(small, trainee.lora, prompt)
+        for _ in range(steps):
+            trainers_logprobs(small, trainee.lora, prompt, backward=True)
+            trainee.step(AdamParams(learning_rate=1e-3))
+        assert float((trainers_logprobs(small, trainee.lora, prompt) - before).mean()) > 1.0
+        run = run.adapted(trainee.lora)
+    [request] = sample(run, [prompt], SamplingParams(24, 1.0, seed=0), score_from=1)
+    trainers = trainers_logprobs(small, trainee.lora, prompt + request.draws[0].tokens)
+    samplers = torch.cat([request.scores, torch.tensor(request.draws[0].logprobs)])
+    assert float((samplers - trainers).abs().mean()) < 1e-5
 
-    prompt = [*range(100, 140)]
-    [request] = sample(for_decoding(small), [prompt], SamplingParams(24, 1.0, seed=0))
-    draw = request.draws[0]
-    with torch.no_grad():
-        logp = small.logits(hidden(small, prompt + draw.tokens)).log_softmax(-1)[len(prompt) - 1 : -1]
-    trainers = logp.gather(1, torch.tensor(draw.tokens)[:, None])[:, 0]
-    assert float((torch.tensor(draw.logprobs) - trainers).abs().mean()) < 1e-5
+
+def trainers_logprobs(model, lora, tokens, *, backward=False):
+    datum = Datum(tokens[:-1], torch.tensor(tokens[1:]), {"weights": torch.ones(len(tokens) - 1)})
+    return forward_backward(model, lora, [datum], Loss("cross_entropy", {}), backward=backward).logprobs[0]
 
 
 def test_logprobs_are_the_models_own(tiny):

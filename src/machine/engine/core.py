@@ -92,7 +92,8 @@ class Engine:
         self._trainees: dict[str, Trainee] = {}
         queue = Queue()
         self.futures = Intake(queue, limits)
-        self._worker = Worker(queue, Samplers(self.model, self.checkpoints, self.tokenizer.decode).step)
+        samplers = Samplers(self.model, self.checkpoints, self.tokenizer.decode)
+        self._worker = Worker(queue, samplers.step, samplers.prepare)
 
     @property
     def context(self) -> int:

@@ -1,11 +1,13 @@
 """Samplers: the sets of weights that are sampled from, and the batch that decodes with each.
 
-A set of weights is the base model or a checkpoint as it was on disk at one moment (`Source`). An adapter is merged into
-a copy of the base for as long as it is in use; a few are kept. Everything here runs on the model thread.
+A set of weights is the base model or a checkpoint as it was on disk at one moment (`Source`). An adapter is applied
+beside the base's weights, which all share; many are kept. Everything here runs on the model thread.
 """
 
 import contextlib
 import json
+import logging
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
@@ -15,6 +17,7 @@ from machine.engine.checkpoints import CheckpointFiles, CheckpointPath, Checkpoi
 from machine.engine.faults import Fault
 from machine.engine.models.llama import Llama
 from machine.engine.models.lora import Lora
+from machine.engine.sampling import passes
 from machine.engine.sampling.decoding import MAX_BATCH, Decoder
 from machine.engine.sampling.passes import Pass, for_decoding
 from machine.engine.sampling.prefixes import PrefixCache
@@ -23,8 +26,12 @@ from machine.engine.work.scheduling import Job, More, attempt
 
 BASE = "base"
 """The fingerprint of the weights that no adapter changed."""
-MERGED = 2
-"""Merged adapters kept in memory; each is some 0.8 of the base model's size."""
+ADAPTER_BYTES = 2**30
+"""Memory for adapters that are kept; one of rank 32 for SmolLM2-135M needs 76 MiB."""
+SLOW_SECONDS = 5.0
+"""From when on it is logged how long the kernels took to compile."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -48,8 +55,20 @@ class Samplers:
         self.model, self.store, self.detokenize = model, store, detokenize
         self._batches: dict[Source, _Batch] = {}
         self._base: Pass | None = None
-        self._merged: OrderedDict[Source, tuple[Pass, str]] = OrderedDict()
+        self._adapted: OrderedDict[Source, tuple[Pass, str]] = OrderedDict()
         self._prefixes = PrefixCache()
+
+    def prepare(self) -> None:
+        """Has the kernels ready before the first request needs them; a failure is left for that request to meet."""
+        if not passes.compiles(self.model):
+            return
+        began = time.monotonic()
+        try:
+            passes.prepare()
+        except Exception:  # the boundary between the kernels and the engine's life: training needs none
+            _log.exception("the decoding kernels could not be compiled")
+        if (seconds := time.monotonic() - began) > SLOW_SECONDS:
+            _log.info("compiled the decoding kernels in %.0f s; they are kept", seconds)
 
     def step(self, group: Hashable, more: More) -> bool:
         """Draws a token for every sequence of a source, after letting in the jobs that there is room for."""
@@ -78,19 +97,19 @@ class Samplers:
         return bool(batch.jobs)
 
     def _loaded(self, source: Source) -> tuple[Pass, str]:
-        """The model of a source, merged and made ready for decoding, and its fingerprint."""
+        """A source's model, ready for decoding, and its fingerprint."""
+        self._base = self._base or for_decoding(self.model)
         if source.path is None:
-            self._base = self._base or for_decoding(self.model)
             return self._base, BASE
-        if source not in self._merged:
+        if source not in self._adapted:
             files = self.store.read(source.path)
-            lora = read_adapter(self.model, source.path, files)
-            while len(self._merged) >= MERGED:
-                _, (_, weights) = self._merged.popitem(last=False)
-                self._prefixes.drop(weights)
-            self._merged[source] = (for_decoding(lora.merged(self.model)), checkpoints.fingerprint(files.weights))
-        self._merged.move_to_end(source)
-        return self._merged[source]
+            adapter = read_adapter(self.model, source.path, files)
+            self._adapted[source] = self._base.adapted(adapter), checkpoints.fingerprint(files.weights)
+        self._adapted.move_to_end(source)
+        while len(self._adapted) > 1 and sum(run.adapter_bytes for run, _ in self._adapted.values()) > ADAPTER_BYTES:
+            _, (_, weights) = self._adapted.popitem(last=False)
+            self._prefixes.drop(weights)
+        return self._adapted[source]
 
 
 def read_adapter(model: Llama, path: CheckpointPath, files: CheckpointFiles) -> Lora:

@@ -22,7 +22,7 @@ from safetensors.torch import save
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers  # type: ignore[import-untyped]
 
 from machine.engine.models.hub import DEFAULT_MODEL
-from machine.errors import MachineError, MissingDependency, Refused, StoreError
+from machine.errors import MissingDependency, Refused, StoreError
 from machine.home import models_dir
 from machine.store.files import private_folder, write_private
 
@@ -184,17 +184,3 @@ def _tokenizer(reader: GGUFReader, config: dict[str, Any]) -> tuple[Tokenizer, d
 
 def _json(value: dict[str, Any]) -> bytes:
     return json.dumps(value, indent=1).encode()
-
-
-def main() -> int:
-    """What set-up runs: `python -m machine.engine.models.convert`; returns the exit code."""
-    try:
-        ensure_model(lambda line: print(f"  {line}", flush=True))
-    except MachineError as error:
-        print(f"{error.message}\nNext: {error.next_step}", file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -10,7 +10,7 @@ Letters in shapes: T tokens, d width, H query heads, K key-value heads, D head s
 
 import functools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -135,10 +135,6 @@ class Llama:
     def logits(self, hidden: Tensor) -> Tensor:
         """Float32 scores [T, V] of the next token."""
         return F.linear(hidden, self.head).float()
-
-    def with_blocks(self, blocks: Sequence[Block]) -> "Llama":
-        """The same model with other block weights; everything else is shared."""
-        return replace(self, blocks=tuple(blocks))
 
     def _block(self, x: Tensor, i: int, cos: Tensor, sin: Tensor, attend: Attend, adapter: Adapter | None) -> Tensor:
         block, c = self.blocks[i], self.config

@@ -1,6 +1,6 @@
 """LoRA: y = W x + (alpha / rank) B A x, with A and B in float32 whatever the base model's type.
 
-Also the adapter's other two forms: merged into the base weights (for sampling), and PEFT's file layout (for disk).
+Also the adapter's other form: PEFT's file layout (for disk).
 Source: Hu et al. 2021; alpha is 32 for every rank, as on Tinker.
 """
 
@@ -8,7 +8,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from machine.engine.faults import Fault
 from machine.engine.models.config import Config
-from machine.engine.models.llama import MODULES, Block, Llama
+from machine.engine.models.llama import MODULES
 
 ALPHA = 32.0
 MAX_RANK = 512
@@ -72,26 +72,6 @@ class Lora:
         factors = [self.parameters[f"{layer}.{module}.{factor}"] for factor in "AB" for module in modules]
         updated: Tensor = _Update.apply(y, x, self.scale, *factors)  # type: ignore[no-untyped-call]
         return updated
-
-    @torch.no_grad()
-    def merged(self, model: Llama) -> Llama:
-        """The model with W + scale B A in place of W; embedding, head and norms are shared with `model`."""
-        return model.with_blocks([self._merged_block(block, i) for i, block in enumerate(model.blocks)])
-
-    def _merged_block(self, block: Block, i: int) -> Block:
-        def plus(weight: Tensor, *modules: str) -> Tensor:
-            if modules[0] not in self.modules:
-                return weight
-            updates = [self.parameters[f"{i}.{m}.B"] @ self.parameters[f"{i}.{m}.A"] for m in modules]
-            return (weight.float() + self.scale * torch.cat(updates)).to(weight.dtype)
-
-        return replace(
-            block,
-            qkv=plus(block.qkv, "q", "k", "v"),
-            o=plus(block.o, "o"),
-            gate_up=plus(block.gate_up, "gate", "up"),
-            down=plus(block.down, "down"),
-        )
 
     def weights_file(self) -> bytes:
         """`adapter_model.safetensors` as PEFT reads it."""

@@ -42,40 +42,54 @@ def _widened_overload(weight: Any) -> Any:
 
 
 @njit(parallel=True, fastmath=_FAST, nogil=True, cache=True)
-def linear_one(x: Any, weight: Any, y: Any) -> None:
-    """y [o] = weight [o, i] times x [i]."""
+def linear_one(x: Any, weight: Any, ax: Any, b: Any, first: Any, y: Any) -> None:
+    """y [o] = weight [o, i] times x [i], plus the update that `product` describes: ax [k * r], b [o, r], first [o]."""
     for row in prange(len(weight)):
         weights, total = weight[row], _ZERO
         for k in range(len(x)):
             total += _widened(weights[k]) * x[k]
+        start = first[row] if len(first) > 0 else 0
+        for j in range(b.shape[1]):
+            total += b[row, j] * ax[start + j]
         y[row] = total
 
 
 @njit(parallel=True, fastmath=_FAST, nogil=True, cache=True)
-def linear(x: Any, weight: Any, y: Any) -> None:
-    """y [n, o] = x [n, i] times the transpose of weight [o, i], in tiles of two rows and four tokens.
+def linear(x: Any, weight: Any, ax: Any, b: Any, first: Any, y: Any) -> None:
+    """y [n, o] = x [n, i] times the transpose of weight [o, i], plus the update as in `linear_one`; ax [n, k * r].
 
-    A tile at the edge repeats the last row or token.
+    It goes in tiles of two rows and four tokens; a tile at the edge repeats the last row or token.
     """
     n, rows = len(x), len(weight)
     for pair in prange((rows + 1) // 2):
         r0, r1 = 2 * pair, min(2 * pair + 1, rows - 1)
         w0, w1 = weight[r0], weight[r1]
+        f0, f1 = (first[r0], first[r1]) if len(first) > 0 else (0, 0)
         for t in range(0, n, 4):
             t1, t2, t3 = min(t + 1, n - 1), min(t + 2, n - 1), min(t + 3, n - 1)
             x0, x1, x2, x3 = x[t], x[t1], x[t2], x[t3]
             a0, a1, a2, a3 = _ZERO, _ZERO, _ZERO, _ZERO
             b0, b1, b2, b3 = _ZERO, _ZERO, _ZERO, _ZERO
             for k in range(x.shape[1]):
-                a, b = _widened(w0[k]), _widened(w1[k])
-                a0 += a * x0[k]
-                a1 += a * x1[k]
-                a2 += a * x2[k]
-                a3 += a * x3[k]
-                b0 += b * x0[k]
-                b1 += b * x1[k]
-                b2 += b * x2[k]
-                b3 += b * x3[k]
+                u, v = _widened(w0[k]), _widened(w1[k])
+                a0 += u * x0[k]
+                a1 += u * x1[k]
+                a2 += u * x2[k]
+                a3 += u * x3[k]
+                b0 += v * x0[k]
+                b1 += v * x1[k]
+                b2 += v * x2[k]
+                b3 += v * x3[k]
+            for j in range(b.shape[1]):
+                u, v = b[r0, j], b[r1, j]
+                a0 += u * ax[t, f0 + j]
+                a1 += u * ax[t1, f0 + j]
+                a2 += u * ax[t2, f0 + j]
+                a3 += u * ax[t3, f0 + j]
+                b0 += v * ax[t, f1 + j]
+                b1 += v * ax[t1, f1 + j]
+                b2 += v * ax[t2, f1 + j]
+                b3 += v * ax[t3, f1 + j]
             y[t, r0], y[t1, r0], y[t2, r0], y[t3, r0] = a0, a1, a2, a3
             y[t, r1], y[t1, r1], y[t2, r1], y[t3, r1] = b0, b1, b2, b3
 
@@ -200,12 +214,25 @@ def attend(q: Any, k: Any, v: Any, layer: int, places: Any, table: Any, out: Any
 
 
 @njit(fastmath=_FAST, nogil=True, cache=True)
-def product(x: Any, weight: Any, bias: Any, y: Any) -> None:
-    """y [n, o] = x [n, i] times the transpose of weight [o, i], plus bias [o], which may be empty."""
+def _product(x: Any, weight: Any, ax: Any, b: Any, first: Any, y: Any) -> None:
     if len(x) == 1:
-        linear_one(x[0], weight, y[0])
+        linear_one(x[0], weight, ax[0], b, first, y[0])
     else:
-        linear(x, weight, y)
+        linear(x, weight, ax, b, first, y)
+
+
+@njit(fastmath=_FAST, nogil=True, cache=True)
+def product(x: Any, weight: Any, bias: Any, update: Any, y: Any) -> None:
+    """y [n, o] = x [n, i] times the transpose of weight [o, i], plus bias [o], which may be empty, plus an update.
+
+    The update is that of k adapters of rank r: (a [k * r, i], b [o, r], first [o] int64). Row by row, b is multiplied
+    with the r numbers of a x that begin at `first`. All three are empty where there is no adapter.
+    """
+    a, b, first = update
+    ax = np.empty((len(x), len(a)), np.float32)
+    if len(a) > 0:
+        _product(x, a, ax, np.empty((0, 0), np.float32), first[:0], ax)
+    _product(x, weight, ax, b, first, y)
     for t in range(len(x)):
         for row in range(len(bias)):
             y[t, row] += bias[row]
@@ -230,21 +257,32 @@ def gated(both: Any, y: Any) -> None:
 
 @njit(fastmath=_FAST, nogil=True, cache=True)
 def block(
-    x: Any, weights: Any, vectors: Any, cos: Any, sin: Any, eps: float, layer: int, places: Any, table: Any
+    x: Any,
+    weights: Any,
+    vectors: Any,
+    updates: Any,
+    cos: Any,
+    sin: Any,
+    eps: float,
+    layer: int,
+    places: Any,
+    table: Any,
 ) -> None:
     """What `Llama._block` computes, in place of x [n, d]; attention as in `attend`.
 
     weights (qkv, o, gate_up, down) and vectors (attention_norm, qkv_bias, q_norm, k_norm, mlp_norm) are those of
-    `llama.Block`; a vector that the family lacks is empty, and so are cos and sin where the layer has no rotation.
+    `llama.Block`; a vector that the family lacks is empty, and so is cos where the layer has no rotation. updates are
+    an adapter's, one for each of the weights, as in `product`.
     """
     qkv, o, gate_up, down = weights
+    for_qkv, for_o, for_gate_up, for_down = updates
     attention_norm, qkv_bias, q_norm, k_norm, mlp_norm = vectors
     n, size = len(x), sin.shape[2]
     heads = o.shape[1] // size
     kv_heads = (len(qkv) // size - heads) // 2
     h, projected = np.empty_like(x), np.empty((n, len(qkv)), np.float32)
     normed(x, attention_norm, eps, h)
-    product(h, qkv, qkv_bias, projected)
+    product(h, qkv, qkv_bias, for_qkv, projected)
     parts = projected.reshape(n, heads + 2 * kv_heads, size)
     q, k, v = parts[:, :heads].copy(), parts[:, heads : heads + kv_heads].copy(), parts[:, heads + kv_heads :].copy()
     if len(q_norm) > 0:
@@ -255,11 +293,26 @@ def block(
         rotated(k, cos, sin, k)
     mixed = np.empty((n, heads, size), np.float32)
     attend(q, k, v, layer, places, table, mixed)
-    product(mixed.reshape(n, heads * size), o, qkv_bias[:0], h)
+    product(mixed.reshape(n, heads * size), o, qkv_bias[:0], for_o, h)
     x += h
     normed(x, mlp_norm, eps, h)
     both, inner = np.empty((n, len(gate_up)), np.float32), np.empty((n, len(gate_up) // 2), np.float32)
-    product(h, gate_up, qkv_bias[:0], both)
+    product(h, gate_up, qkv_bias[:0], for_gate_up, both)
     gated(both, inner)
-    product(inner, down, qkv_bias[:0], h)
+    product(inner, down, qkv_bias[:0], for_down, h)
     x += h
+
+
+def prepare() -> None:
+    """Compiles what a pass calls, for weights in both types, or loads it from numba's cache."""
+    size = 2
+    x, vector, nothing = np.zeros((1, size), np.float32), np.ones(size, np.float32), np.empty(0, np.float32)
+    turn, cache = np.ones((1, 1, size), np.float32), np.zeros((1, 2, 1, 1, size), np.float32)
+    places, table = np.zeros((1, 2), np.int64), np.array([[cache.ctypes.data, 1, cache.ctypes.data, 1]])
+    update = np.empty((0, 0), np.float32), np.empty((0, 0), np.float32), np.empty(0, np.int64)
+    for kind in (np.uint16, np.float32):
+        weights = tuple(np.zeros((rows, size), kind) for rows in (3 * size, size, 2 * size, size))
+        vectors = vector, nothing, nothing, nothing, vector
+        block(x, weights, vectors, (update,) * 4, turn, turn, 1e-6, 0, places, table)
+        normed(x, vector, 1e-6, x)
+        product(x, weights[1], nothing, update, x)

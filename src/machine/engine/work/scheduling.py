@@ -19,7 +19,7 @@ from machine.engine.sampling.requests import SampleRequest
 from machine.engine.work.futures import CANCELLED, Answer, Future, failure
 
 SAMPLED_AT_ONCE = 3
-"""Sets of weights that decode in alternation; each adapter among them holds a merged copy of the base model."""
+"""Sets of weights that decode in alternation; each has a batch of its own, with its caches."""
 
 
 _log = logging.getLogger(__name__)
@@ -181,17 +181,18 @@ class Queue:
 
 
 class Worker(threading.Thread):
-    """The one thread that touches the model."""
+    """The one thread that touches the model; `first` is what it does before all jobs."""
 
-    def __init__(self, queue: Queue, sampler: Sampler) -> None:
+    def __init__(self, queue: Queue, sampler: Sampler, first: Callable[[], None] = lambda: None) -> None:
         super().__init__(name="model", daemon=True)
-        self.queue, self.sampler = queue, sampler
+        self.queue, self.sampler, self.first = queue, sampler, first
         self._job: Job | None = None
         self._line: Line | None = None
         self._began = 0.0
 
     def run(self) -> None:
         """Does jobs until the queue is closed."""
+        self.first()
         while (line := self.queue.turn()) is not None:
             try:
                 if line.group is None:

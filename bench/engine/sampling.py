@@ -1,13 +1,14 @@
-"""Sampling: the engine against transformers and llama.cpp in one run. `python bench/engine_sampling.py`
+"""Sampling: the engine against transformers and llama.cpp in one run. `python bench/engine/sampling.py`
 
 The same model in float32 (llama.cpp: its float16 GGUF, written from the same weights; skipped without `xllamacpp`).
 Everything is greedy and of a fixed length. The contestants take turns, round by round, and the best round of each
 counts, since what else runs on the machine only makes a round slower. Decoding is timed from the first token on.
 
 "random" is a prompt of random tokens, answered without guesses: nothing in it comes from speculation. "edit" asks for a
-file back with a change, as agents do: there the engine answers with guesses (prompt lookup) and without. The machine's
-limits are measured too, and the share that decoding reaches: of the memory's speed for one request (all weights are
-read for each token), of the matrix peak for eight. Needs the default model; 1 to 2 minutes.
+file back with a change, as agents do: there the engine answers with guesses (prompt lookup) and without. "student" is
+the random prompt for an adapter of rank 32, against PEFT's merged one. The machine's limits are measured too, and the
+share that decoding reaches: of the memory's speed for one request (all weights are read for each token), of the matrix
+peak for eight. Needs the default model; 1 to 3 minutes.
 """
 
 import os
@@ -26,11 +27,13 @@ from pathlib import Path
 
 import torch
 from llama_cpp import LlamaCpp, write_f16
+from peft import PeftModel
 from transformers import AutoModelForCausalLM
 
 from machine.engine.models.attention import attention
 from machine.engine.models.convert import ensure_model
 from machine.engine.models.llama import Llama
+from machine.engine.models.lora import Lora
 from machine.engine.sampling import lookup
 from machine.engine.sampling.decoding import Decoder
 from machine.engine.sampling.passes import Pass, for_decoding
@@ -38,7 +41,7 @@ from machine.engine.sampling.prefixes import PrefixCache
 from machine.engine.sampling.requests import SampleRequest, SamplingParams
 from machine.renderers import load_tokenizer
 
-ANSWER, PREFIX, LONG_ANSWER = 32, 2000, 128
+ANSWER, PREFIX, LONG_ANSWER, RANK = 32, 2000, 128, 32
 EDIT = """<|im_start|>user
 Rename the class Lookup to Guesser. Answer with the whole file.
 
@@ -102,6 +105,25 @@ def generate(model: torch.nn.Module, prompt: list[int], tokens: int) -> Timed:
     return Timed(tokens - 1, whole - first, tokens - 1, answer)
 
 
+def student(model: Llama) -> Lora:
+    """A random adapter that changes what the model says."""
+    lora = Lora.new(model.config, RANK, 0)
+    generator = torch.Generator().manual_seed(1)
+    for name, factor in lora.parameters.items():
+        if name.endswith("B"):
+            factor.data.normal_(0, 0.01, generator=generator)
+    return lora
+
+
+def merged_by_peft(folder: Path, adapter: Lora) -> torch.nn.Module:
+    """The adapter merged into transformers' model by PEFT."""
+    with tempfile.TemporaryDirectory() as place:
+        Path(place, "adapter_config.json").write_bytes(adapter.config_file(str(folder)))
+        Path(place, "adapter_model.safetensors").write_bytes(adapter.weights_file())
+        base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        return PeftModel.from_pretrained(base, place).merge_and_unload()
+
+
 def first_token(model: Pass, prompts: list[list[int]]) -> list[float]:
     """Seconds until the first token of each prompt, one after the other, with one prefix cache."""
     prefixes, seconds = PrefixCache(), []
@@ -120,8 +142,8 @@ def difference(model: Llama, prompt: list[int], timed: Timed) -> float:
     row = torch.tensor(prompt + timed.tokens)
     with torch.no_grad():
         hidden = model.forward(row, torch.arange(len(row)), lambda _, q, k, v: attention(q, k, v))
-        logp = model.logits(hidden[len(prompt) - 1 : -1]).log_softmax(-1)
-    own = logp.gather(1, row[len(prompt) :, None])[:, 0]
+        scores = model.logits(hidden[len(prompt) - 1 : -1])
+    own = scores.gather(1, row[len(prompt) :, None])[:, 0] - scores.logsumexp(-1)
     return float((own - torch.tensor(timed.logprobs)).abs().mean())
 
 
@@ -150,6 +172,8 @@ def main() -> None:
     folder = asked.model or ensure_model(print)
     base = Llama.load(folder, device=torch.device("cpu"))
     ours, theirs = for_decoding(base), AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+    adapter = student(base)
+    ours_student, theirs_student = ours.adapted(adapter), merged_by_peft(folder, adapter)
     prompt = random_tokens(64, base)
     eight = [random_tokens(64, base, seed) for seed in range(8)]
     edit = load_tokenizer(str(folder)).encode(EDIT.format(Path(lookup.__file__).read_text("utf-8")))
@@ -163,15 +187,19 @@ def main() -> None:
 
     memory, peak = limits()
     alone, together, theirs_alone, cpp = list[Timed](), list[Timed](), list[Timed](), list[float]()
+    students, theirs_students = list[Timed](), list[Timed]()
     for _ in range(asked.rounds):
         alone.append(engine(ours, [prompt], ANSWER))
         theirs_alone.append(generate(theirs, prompt, ANSWER))
+        students.append(engine(ours_student, [prompt], ANSWER))
+        theirs_students.append(generate(theirs_student, prompt, ANSWER))
         if yardstick is not None:
             cpp.append(yardstick.answer(prompt, ANSWER)["timings"]["predicted_per_second"])
         together.append(engine(ours, eight, ANSWER))
         again = limits()
         memory, peak = max(memory, again[0]), max(peak, again[1])
     one, many, other = (max(rounds, key=lambda timed: timed.speed) for rounds in (alone, together, theirs_alone))
+    pupil, other_pupil = (max(rounds, key=lambda timed: timed.speed) for rounds in (students, theirs_students))
     guessed, plain = engine(ours, [edit], LONG_ANSWER, guessing=True), engine(ours, [edit], LONG_ANSWER)
     other_edit = generate(theirs, edit, ANSWER)
     shared = random_tokens(PREFIX, base)
@@ -182,6 +210,10 @@ def main() -> None:
         "random: engine, tokens/s": one.speed,
         "random: generate, tokens/s": other.speed,
         "random: engine / generate": one.speed / other.speed,
+        "student: engine, tokens/s": pupil.speed,
+        "student: generate, tokens/s": other_pupil.speed,
+        "student: engine / generate": pupil.speed / other_pupil.speed,
+        "student: engine / random: engine": pupil.speed / one.speed,
         "8 requests, tokens/s": many.speed,
         "8 requests / 1": many.speed / one.speed,
         "edit: engine with guesses, tokens/s": guessed.speed,

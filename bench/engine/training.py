@@ -1,6 +1,6 @@
 """Training with the engine against transformers + PEFT and TRL: same machine, model, LoRA and precision, one run.
 
-`python bench/engine_training.py [--quick]`: one forward and backward pass over rows whose last 24 tokens have weight.
+`python bench/engine/training.py [--quick]`: one forward and backward pass over rows whose last 24 tokens have weight.
 Theirs is timed row by row and as a batch of two, and the faster counts (their rate does not depend on the number of
 rows). Ratios over 1 say that the engine is faster. TRL is measured where it is installed (`pip install trl`).
 """

@@ -1,6 +1,6 @@
 """What more work costs: a step with many models and checkpoints beside it, and memory over many rows.
 
-`python bench/engine_store.py` starts two engines of its own and drives them with Tinker's SDK: one that holds one
+`python bench/engine/store.py` starts two engines of its own and drives them with Tinker's SDK: one that holds one
 model, and one that holds 50 models and 1,000 checkpoints. It prints the time of a training step and of an answer of
 each, taken in turn, so that what else the machine does falls on both; then the time of opening and listing the full
 store, and the engine's resident memory while 10,000 rows are trained on. Needs the default model, 6 GB of memory, and 2
