@@ -47,7 +47,7 @@ def test_start_status_stop(shell, home):
 def test_a_folder_that_is_no_model_is_told(shell, tmp_path):
     pytest.importorskip("torch")
     report = run(["engine", "start", "--model", str(tmp_path)], shell)
-    assert report.exit_code == 1
+    assert report.exit_code == 2
     assert "config.json" in report.title
     assert report.next_step
 
