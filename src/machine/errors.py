@@ -15,6 +15,11 @@ class MachineError(Exception):
         self.message = message
         self.next_step = next_step
 
+    @property
+    def whole(self) -> str:
+        """What happened and what to do next, in one line."""
+        return f"{self.message} ({self.next_step})" if self.next_step else self.message
+
     def __reduce__(self) -> tuple[object, ...]:
         return (_rebuild, (type(self), self.message, self.next_step))
 

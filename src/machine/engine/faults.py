@@ -2,6 +2,9 @@
 
 from machine.errors import Refused
 
+RETRY_SECONDS = "2"
+"""When a client that met `Busy` is to try again."""
+
 
 class Fault(Refused):
     """The client's request cannot be done; `status` is the HTTP status where it is answered at once."""

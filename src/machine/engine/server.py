@@ -39,7 +39,7 @@ from machine.engine.api.auth import Guard
 from machine.engine.api.tokens import Tokens
 from machine.engine.chat import chat, completions, openai
 from machine.engine.core import Engine
-from machine.engine.faults import Fault
+from machine.engine.faults import RETRY_SECONDS, Busy, Fault
 from machine.engine.models import device as devices
 from machine.engine.wire import requests as wire
 from machine.engine.work.futures import is_out_of_memory
@@ -221,10 +221,9 @@ async def _refused(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, Refused)
     if request.url.path.startswith("/oai/"):
         return openai.error(fault)
-    message = f"{fault.message} ({fault.next_step})" if fault.next_step else fault.message
     status = fault.status if isinstance(fault, Fault) else 400
-    headers = {"Retry-After": "2"} if status == 429 else None
-    return JSONResponse({"detail": message}, status_code=status, headers=headers)
+    headers = {"Retry-After": RETRY_SECONDS} if isinstance(fault, Busy) else None
+    return JSONResponse({"detail": fault.whole}, status_code=status, headers=headers)
 
 
 async def _http_error(request: Request, error: Exception) -> Response:

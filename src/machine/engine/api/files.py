@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from machine.engine.api.tokens import DOWNLOAD, Tokens
-from machine.engine.api.web import engine_of
+from machine.engine.api.web import CHECKPOINT, checkpoint_of, engine_of
 from machine.engine.checkpoints import CONFIG, WEIGHTS, CheckpointPath
 from machine.engine.faults import Gone
 
@@ -31,13 +31,13 @@ _BLOCK = tarfile.BLOCKSIZE
 
 async def external_weights_urls(request: Request) -> Response:
     """A URL for each file of a checkpoint."""
-    urls, expires = _signed(request, _checkpoint(request), ADAPTER)
+    urls, expires = _signed(request, checkpoint_of(request), ADAPTER)
     return JSONResponse({"urls": urls, "expires": expires.isoformat()})
 
 
 async def archive(request: Request) -> Response:
     """Sends the client to the URL of a tar archive."""
-    urls, expires = _signed(request, _checkpoint(request), (ARCHIVE,))
+    urls, expires = _signed(request, checkpoint_of(request), (ARCHIVE,))
     headers = {"Location": urls[ARCHIVE], "Expires": format_datetime(expires, usegmt=True)}
     return Response(status_code=302, headers=headers)
 
@@ -60,11 +60,6 @@ async def download(request: Request) -> Response:
         content = _tar(files, sizes) if claims["file"] == ARCHIVE else _chunks(files[claims["file"]])
         headers = {"Content-Length": str(length), "Cache-Control": "no-store"}
         return StreamingResponse(_closing(content, opened.pop_all()), headers=headers, media_type=_type(claims["file"]))
-
-
-def _checkpoint(request: Request) -> CheckpointPath:
-    parts = request.path_params
-    return CheckpointPath(parts["run"], parts["kind"], parts["name"])
 
 
 def _signed(request: Request, path: CheckpointPath, names: tuple[str, ...]) -> tuple[dict[str, str], datetime]:
@@ -115,9 +110,8 @@ def _closing(content: Iterator[bytes], opened: ExitStack) -> Iterator[bytes]:
         yield from content
 
 
-_CHECKPOINT = "/api/v1/training_runs/{run}/checkpoints/{kind}/{name}"
 routes = [
-    Route(f"{_CHECKPOINT}/external_weights_urls", external_weights_urls),
-    Route(f"{_CHECKPOINT}/archive", archive),
+    Route(f"{CHECKPOINT}/external_weights_urls", external_weights_urls),
+    Route(f"{CHECKPOINT}/archive", archive),
     Route("/api/v1/downloads/{token}/{file}", download),
 ]

@@ -9,7 +9,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from machine.engine import checkpoints
-from machine.engine.api.web import engine_of, post
+from machine.engine.api.web import CHECKPOINT, checkpoint_of, engine_of, post
 from machine.engine.checkpoints import OPTIMIZER, CheckpointPath, Checkpoints
 from machine.engine.faults import Fault
 from machine.engine.models.lora import ATTENTION, MLP
@@ -50,20 +50,20 @@ async def all_checkpoints(request: Request) -> Response:
 
 async def delete_checkpoint(request: Request) -> Response:
     """Removes a checkpoint for good."""
-    await run_in_threadpool(engine_of(request).checkpoints.delete, _path(request))
+    await run_in_threadpool(engine_of(request).checkpoints.delete, checkpoint_of(request))
     return Response(status_code=204)
 
 
 async def publish(request: Request) -> Response:
     """Marks a checkpoint public or not; on this engine nobody else can see it either way."""
-    engine_of(request).checkpoints.update(_path(request), public=request.method == "POST")
+    engine_of(request).checkpoints.update(checkpoint_of(request), public=request.method == "POST")
     return Response(status_code=204)
 
 
 async def set_ttl(request: Request) -> Response:
     """Says how long a checkpoint lives from now; null is for ever."""
     asked = wire.decode(await request.body(), wire.Ttl)
-    engine_of(request).checkpoints.update(_path(request), expires_at=checkpoints.expiry(asked.ttl_seconds))
+    engine_of(request).checkpoints.update(checkpoint_of(request), expires_at=checkpoints.expiry(asked.ttl_seconds))
     return Response(status_code=204)
 
 
@@ -134,11 +134,6 @@ def _run(store: Checkpoints, name: str) -> dict[str, Any]:
     }
 
 
-def _path(request: Request) -> CheckpointPath:
-    parts = request.path_params
-    return CheckpointPath(parts["run"], parts["kind"], parts["name"])
-
-
 def _page(request: Request) -> tuple[int, int]:
     try:
         offset, limit = (int(request.query_params.get(key, default)) for key, default in (("offset", 0), ("limit", 20)))
@@ -151,15 +146,14 @@ def _cursor(offset: int, limit: int, total: int) -> dict[str, int]:
     return {"offset": offset, "limit": limit, "total_count": total}
 
 
-_CHECKPOINT = "/api/v1/training_runs/{run}/checkpoints/{kind}/{name}"
 routes = [
     Route("/api/v1/training_runs", training_runs),
     Route("/api/v1/training_runs/{run}", training_run),
     Route("/api/v1/training_runs/{run}/checkpoints", run_checkpoints),
     Route("/api/v1/checkpoints", all_checkpoints),
-    Route(_CHECKPOINT, delete_checkpoint, methods=["DELETE"]),
-    Route(f"{_CHECKPOINT}/publish", publish, methods=["POST", "DELETE"]),
-    Route(f"{_CHECKPOINT}/ttl", set_ttl, methods=["PUT"]),
+    Route(CHECKPOINT, delete_checkpoint, methods=["DELETE"]),
+    Route(f"{CHECKPOINT}/publish", publish, methods=["POST", "DELETE"]),
+    Route(f"{CHECKPOINT}/ttl", set_ttl, methods=["PUT"]),
     post("weights_info", weights_info),
     post("copy_weights", copy_weights),
     Route("/api/v1/sessions", sessions),

@@ -1,6 +1,6 @@
 """Tinker's API, as the SDK speaks it: JSON in, JSON out, and protobuf where the SDK wants it.
 
-Here: what a client asks first, sessions, and futures; the rest is in `api_training`, `api_sampling`, `files` and
+Here: what a client asks first, sessions, and futures; the rest is in `training`, `sampling`, `files` and
 `account`. What takes time answers with a request id at once; `retrieve_future` holds the line until there is a result.
 A fault of the client is a 4xx here, or `{error, category: "user"}` as the result: a 5xx the SDK would repeat for
 minutes.

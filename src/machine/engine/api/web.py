@@ -6,18 +6,31 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from machine.engine.checkpoints import CheckpointPath
 from machine.engine.core import Engine
 from machine.engine.faults import Fault
 from machine.engine.wire import requests as wire
 from machine.engine.work.futures import Future
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+CHECKPOINT = "/api/v1/training_runs/{run}/checkpoints/{kind}/{name}"
+"""The address of a checkpoint."""
 
 
 def engine_of(request: Request) -> Engine:
     """The engine that serves the application."""
     engine: Engine = request.app.state.engine
     return engine
+
+
+def checkpoint_of(request: Request) -> CheckpointPath:
+    """The checkpoint that an address under `CHECKPOINT` names.
+
+    Raises:
+        Fault: a part of it is not a name.
+    """
+    parts = request.path_params
+    return CheckpointPath(parts["run"], parts["kind"], parts["name"])
 
 
 async def body_of(request: Request) -> bytes:

@@ -151,8 +151,7 @@ async def models(request: Request) -> Response:
 
 
 def _sampler_paths(store: Checkpoints) -> list[str]:
-    found = (checkpoint for run in store.runs() for checkpoint in store.of_run(run))
-    return [checkpoint["tinker_path"] for checkpoint in found if checkpoint["checkpoint_type"] == "sampler"]
+    return [checkpoint["tinker_path"] for checkpoint in store.all() if checkpoint["checkpoint_type"] == "sampler"]
 
 
 def _delta(delta: dict[str, Any], finish_reason: str | None = None, logprobs: Any = None) -> dict[str, Any]:

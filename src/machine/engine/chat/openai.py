@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from machine.engine.core import CHAT, Engine
-from machine.engine.faults import Busy, Fault, NotFound
+from machine.engine.faults import RETRY_SECONDS, Busy, Fault, NotFound
 from machine.engine.samplers import Source
 from machine.engine.sampling.requests import Draw, SampleRequest, SamplingParams
 from machine.engine.wire import requests as wire
@@ -26,7 +26,6 @@ from machine.errors import Refused
 
 MAX_CHOICES = 16
 MAX_TOP = 20
-RETRY_SECONDS = "2"
 _LOOK_SECONDS = 0.25  # how often a client that waits is looked after
 
 
@@ -241,13 +240,12 @@ def first_stop(text: str, stops: Sequence[str]) -> int | None:
 
 def error(fault: Refused) -> Response:
     """A fault in OpenAI's form."""
-    message = f"{fault.message} ({fault.next_step})" if fault.next_step else fault.message
     if isinstance(fault, Busy):
-        body = {"message": message, "type": "rate_limit_error", "param": None, "code": "rate_limit_exceeded"}
+        body = {"message": fault.whole, "type": "rate_limit_error", "param": None, "code": "rate_limit_exceeded"}
         return JSONResponse({"error": body}, status_code=fault.status, headers={"Retry-After": RETRY_SECONDS})
     code = {ContextOverflow: "context_length_exceeded", NotFound: "model_not_found"}.get(type(fault))
     parameter = {ContextOverflow: "messages", NotFound: "model"}.get(type(fault))
-    body = {"message": message, "type": "invalid_request_error", "param": parameter, "code": code}
+    body = {"message": fault.whole, "type": "invalid_request_error", "param": parameter, "code": code}
     return JSONResponse({"error": body}, status_code=fault.status if isinstance(fault, Fault) else 400)
 
 

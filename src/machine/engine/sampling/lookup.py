@@ -14,16 +14,13 @@ class Lookup:
     """The tokens of one sequence, by what stands before them."""
 
     def __init__(self, tokens: list[int]) -> None:
-        self._tokens: list[int] = []
+        self._tokens = list(tokens)
+        self._read = SPAN  # the tokens before this one are in `_after`
         self._after: dict[tuple[int, ...], int] = {}
         self._length, self._rest, self._misses = _SHORT, 0, 0
-        for token in tokens:
-            self.add(token)
 
     def add(self, token: int) -> None:
         """Takes note of the sequence's next token."""
-        if len(self._tokens) >= SPAN:
-            self._after[tuple(self._tokens[-SPAN:])] = len(self._tokens)
         self._tokens.append(token)
 
     def guess(self, most: int) -> list[int]:
@@ -31,6 +28,11 @@ class Lookup:
         if self._rest > 0:
             self._rest -= 1
             return []
+        if most <= 0:
+            return []
+        for i in range(self._read, len(self._tokens)):
+            self._after[tuple(self._tokens[i - SPAN : i])] = i
+        self._read = max(SPAN, len(self._tokens))
         start = self._after.get(tuple(self._tokens[-SPAN:]))
         return [] if start is None else self._tokens[start : start + min(most, self._length)]
 

@@ -85,14 +85,16 @@ def _common(a: Tokens, b: Tokens) -> int:
 def passes(segments: Sequence[Segment], budget: int) -> Iterator[list[Segment]]:
     """Segments to compute side by side: leaves of up to `budget` tokens in all, others one by one."""
     group: list[Segment] = []
+    size = 0
     for segment in segments:
         if segment.children:
             yield [segment]
             continue
-        if group and sum(len(s.tokens) for s in group) + len(segment.tokens) > budget:
+        if group and size + len(segment.tokens) > budget:
             yield group
-            group = []
+            group, size = [], 0
         group.append(segment)
+        size += len(segment.tokens)
     if group:
         yield group
 
@@ -163,5 +165,5 @@ class SegmentAttention:
     def _mask(self, n: int, like: Tensor) -> Tensor:
         if n not in self._masks:
             assert self.past is not None
-            self._masks[n] = causal_mask(n, len(self.past.keys[0])).to(like.device)
+            self._masks[n] = causal_mask(n, len(self.past.keys[0]), like.device)
         return self._masks[n]

@@ -2,7 +2,7 @@
 
 `decode` checks types and ranges before any work is queued, and its message names the field. What the engine does not
 do has a field too, so that it is refused by name instead of being ignored. Source: the tinker SDK's `types`.
-The protobuf of training is in `wire_training`, sampling in `wire_sampling`.
+The protobuf of training is in `training`, sampling in `sampling`.
 """
 
 from collections.abc import Mapping

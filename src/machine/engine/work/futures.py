@@ -88,9 +88,8 @@ def failure(error: Exception, id: str) -> Answer:
     """
     traceback.clear_frames(error.__traceback__)
     if isinstance(error, MachineError):
-        message = f"{error.message} ({error.next_step})" if error.next_step else error.message
-        _log.warning("%s failed: %s", id, message)
-        return Answer.failure(message, category="user" if isinstance(error, Refused) else "server")
+        _log.warning("%s failed: %s", id, error.whole)
+        return Answer.failure(error.whole, category="user" if isinstance(error, Refused) else "server")
     if is_out_of_memory(error):
         _log.warning("%s failed: out of memory", id)
         return Answer.failure(
