@@ -21,13 +21,13 @@ import importlib.util
 import json
 import tempfile
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
 from llama_cpp import LlamaCpp, write_f16
 from peft import PeftModel
+from timing import matrix_peak, seconds
 from transformers import AutoModelForCausalLM
 
 from machine.engine.models.attention import attention
@@ -85,9 +85,9 @@ def engine(model: Pass, prompts: list[list[int]], tokens: int, *, guessing: bool
     while decoder.active:
         decoder.step()
         passes += 1
-    seconds = time.perf_counter() - began
+    taken = time.perf_counter() - began
     drawn = sum(len(request.draws[0].tokens) for request in requests) - had
-    return Timed(drawn, seconds, passes, requests[0].draws[0].tokens, requests[0].draws[0].logprobs)
+    return Timed(drawn, taken, passes, requests[0].draws[0].tokens, requests[0].draws[0].logprobs)
 
 
 def generate(model: torch.nn.Module, prompt: list[int], tokens: int) -> Timed:
@@ -126,15 +126,15 @@ def merged_by_peft(folder: Path, adapter: Lora) -> torch.nn.Module:
 
 def first_token(model: Pass, prompts: list[list[int]]) -> list[float]:
     """Seconds until the first token of each prompt, one after the other, with one prefix cache."""
-    prefixes, seconds = PrefixCache(), []
+    prefixes, taken = PrefixCache(), []
     for prompt in prompts:
         decoder = Decoder(model, "base", prefixes, str)
         began = time.perf_counter()
         decoder.admit(SampleRequest(prompt, SamplingParams(1, temperature=0.0)))
         while decoder.active:
             decoder.step()
-        seconds.append(time.perf_counter() - began)
-    return seconds
+        taken.append(time.perf_counter() - began)
+    return taken
 
 
 def difference(model: Llama, prompt: list[int], timed: Timed) -> float:
@@ -147,20 +147,10 @@ def difference(model: Llama, prompt: list[int], timed: Timed) -> float:
     return float((own - torch.tensor(timed.logprobs)).abs().mean())
 
 
-def best(run: Callable[[], object], repeats: int = 6) -> float:
-    """The fewest seconds of some runs."""
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return min(times)
-
-
 def limits() -> tuple[float, float]:
     """What the machine can do: bytes read a second, float32 operations a second."""
-    much, a = torch.ones(60_000_000), torch.ones(1536, 1536)
-    return 4 * len(much) / best(much.sum), 2 * len(a) ** 3 / best(lambda: a @ a)
+    much = torch.ones(60_000_000)
+    return 4 * len(much) / seconds(much.sum, 6), matrix_peak()
 
 
 def main() -> None:

@@ -16,9 +16,9 @@ os.environ["TINKER_TELEMETRY"] = "0"
 import argparse
 import json
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
+
+from timing import fastest, seconds
 
 from machine.engine import life
 from machine.engine.checkpoints import CheckpointFiles, CheckpointPath, Checkpoints
@@ -42,17 +42,6 @@ def step(client: TrainingClient, rows: list[Datum]) -> None:
     learnt = client.forward_backward(rows, "cross_entropy")
     client.optim_step(AdamParams(learning_rate=1e-5)).result()
     learnt.result()
-
-
-def seconds(runs: list[Callable[[], object]], repeats: int) -> list[float]:
-    """The fastest of some rounds for each of the runs, which take turns: what disturbs a run only makes it slower."""
-    times: list[list[float]] = [[] for _ in runs]
-    for _ in range(repeats):
-        for run, taken in zip(runs, times, strict=True):
-            began = time.perf_counter()
-            run()
-            taken.append(time.perf_counter() - began)
-    return [min(taken) for taken in times]
 
 
 class Side:
@@ -127,8 +116,8 @@ def main() -> None:
                 "step": [side.learn for side in sides],
                 "answer of 8 tokens": [side.answer for side in sides],
             }.items():
-                seconds(runs, 1)
-                alone, beside = seconds(runs, asked.repeats)
+                fastest(runs, 1)
+                alone, beside = fastest(runs, asked.repeats)
                 tell(f"{name}, 1 model, no checkpoint", alone, "s")
                 tell(f"{name}, {asked.models} models, {asked.checkpoints} checkpoints", beside, "s")
                 tell(f"{name}, ratio", beside / alone, "x")
@@ -138,7 +127,7 @@ def main() -> None:
                 "list_user_checkpoints": lambda: rest.list_user_checkpoints(limit=1000).result(),
                 "list_training_runs": lambda: rest.list_training_runs(limit=100).result(),
             }.items():
-                tell(name, seconds([run], 3)[0], "s")
+                tell(name, seconds(run, 3), "s")
 
             shared, first = list(range(3, 12)), 0.0
             for n in range(0, asked.rows, BATCH):

@@ -15,13 +15,14 @@ import importlib.util
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig, get_peft_model
+from timing import matrix_peak, seconds
 from transformers import AutoModelForCausalLM
 
 from machine.engine.models.convert import ensure_model
@@ -60,16 +61,6 @@ CASES = (
     Case("4 rows of 768 that share nothing", 4, 0, 768),
 )
 QUICK = (Case("8 rows that share 400 of 440 tokens", 8, 400, 40), Case("4 rows of 192 that share nothing", 4, 0, 192))
-
-
-def seconds(run: Callable[[], object], repeats: int) -> float:
-    """The fastest of some runs: what disturbs a run only makes it slower."""
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        run()
-        times.append(time.perf_counter() - began)
-    return min(times)
 
 
 def engine_pass(model: Llama, lora: Lora, rows: Sequence[list[int]]) -> None:
@@ -183,8 +174,7 @@ def main() -> None:
 
 def machine_limit(model: Llama) -> str:
     """The peak of float32 matrix products here, and what share of it a pass over 1,024 tokens reaches."""
-    square = torch.randn(2048, 2048)
-    peak = 2 * 2048**3 / seconds(lambda: square @ square, 5)
+    peak = matrix_peak()
     rows = Case("", 2, 0, 512).rows(model.config.vocabulary)
     lora = Lora.new(model.config, RANK, 0)
     took = seconds(lambda: engine_pass(model, lora, rows), 2)
