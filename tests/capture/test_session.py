@@ -1,5 +1,7 @@
 import pytest
 
+from machine.capture.entries import text_of
+from machine.capture.lines import BLOCK
 from machine.capture.session import read
 from machine.errors import SessionFault
 from sessions import Script
@@ -28,7 +30,7 @@ def test_the_tree_is_followed_not_the_line_order(tmp_path):
     s.leaf = root
     kept = s.user("kept")
     session = read(s.save(tmp_path / "s.jsonl"))
-    assert [e["id"] for e in session.path(kept)] == [root, kept]
+    assert [entry.id for entry in session.path(kept)] == [root, kept]
 
 
 def test_damage_outside_the_path_is_counted_and_inside_it_refused(tmp_path):
@@ -54,10 +56,43 @@ def test_cycles_duplicates_and_unknown_leaves_are_named(tmp_path):
         read(s.save(tmp_path / "cycle.jsonl")).path()
     with pytest.raises(SessionFault, match="no entry nope"):
         read(tmp_path / "cycle.jsonl").path("nope")
+    s.entries[0]["parentId"] = None
     s.entries[1]["id"] = two
-    with pytest.raises(SessionFault, match="line 4 repeats"):
-        read(s.save(tmp_path / "double.jsonl"))
+    with pytest.raises(SessionFault, match=f"line 4 repeats the id {two}"):
+        read(s.save(tmp_path / "double.jsonl")).path()
+    assert read(tmp_path / "double.jsonl").path(s.entries[0]["id"])
     assert one
+
+
+def test_a_line_of_megabytes_and_one_without_its_lf_are_read(tmp_path):
+    s = Script()
+    s.user("x" * (2 * BLOCK + 7))
+    s.user("small")
+    file = s.save(tmp_path / "s.jsonl")
+    file.write_bytes(file.read_bytes().rstrip(b"\n"))
+    path = read(file).path()
+    assert [len(text_of(entry.message.content)) for entry in path] == [11, 2 * BLOCK + 7, 5]
+
+
+def test_a_file_that_changes_under_the_reader_is_noticed(tmp_path):
+    s = Script()
+    s.user("one")
+    session = read(s.save(tmp_path / "s.jsonl"))
+    s.entries.reverse()
+    s.save(tmp_path / "s.jsonl")
+    with pytest.raises(SessionFault, match=r"changed while it was read|malformed"):
+        list(session.path())
+
+
+def test_what_was_read_is_kept_only_up_to_a_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr("machine.capture.session.KEPT", 1000)
+    s = Script()
+    for _ in range(20):
+        s.user("x" * 100)
+    path = read(s.save(tmp_path / "s.jsonl")).path()
+    assert [entry.id for entry in path] == [entry["id"] for entry in s.entries]
+    assert path[:5]._kept is path._kept
+    assert len(path._kept.entries) < 10
 
 
 @pytest.mark.parametrize(
@@ -75,7 +110,7 @@ def test_a_malformed_entry_of_the_path_is_named_without_what_it_holds(tmp_path):
     bad = s.message(role="user", content=[{"type": "text", "text": {"key": "hunter2"}}])
     leaf = s.user("Hi")
     with pytest.raises(SessionFault, match=f"entry {bad} is malformed.*content") as fault:
-        read(s.save(tmp_path / "s.jsonl")).path(leaf)
+        list(read(s.save(tmp_path / "s.jsonl")).path(leaf))
     assert "hunter2" not in fault.value.message
     assert read(tmp_path / "s.jsonl").path(s.entries[0]["id"])
 

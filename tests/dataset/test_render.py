@@ -53,10 +53,12 @@ def test_a_renderer_that_writes_another_prompt_at_training_is_refused(student):
         render(other, expand(questions(1))[0])
 
 
-def test_an_image_is_refused_by_the_row(student):
-    picture = {"role": "user", "content": [{"type": "image", "data": "aGk="}]}
-    with pytest.raises(Refused, match=r"t_0+#1: .*image"):
-        render(student, expand([row(picture, assistant("a cat"))])[0])
+def test_an_image_is_for_a_student_of_text_what_pi_shows_it(student):
+    picture = {"type": "image", "image": "sha256:0", "mime_type": "image/png"}
+    seen = {"role": "user", "content": [{"type": "text", "text": "See"}, picture, picture]}
+    example = render(student, expand([row(seen, assistant("a cat"))])[0])
+    text = student.tokenizer.decode(example.tokens)
+    assert "See\n(image omitted: model does not support images)<" in text
 
 
 def test_a_datum_predicts_the_next_token(student):

@@ -2,6 +2,7 @@
 
 run: CMD        calls the tool `bash` with CMD, then answers with what the tool returned
 run: A && B     with ` && ` between commands: one call each, in parallel
+run: crowd ...  says, with the call, that the context is nearly full, so that Pi compacts in the middle of the run
 fail once: ...  HTTP 500 the first time that this message is asked, then as below
 slow ...        streams for half a minute, or until the client hangs up
 anything else   is echoed
@@ -67,7 +68,10 @@ class _Handler(BaseHTTPRequestHandler):
     def _stream(self, asked: str, messages: list[dict[str, Any]]) -> None:
         results = [_text(m).strip() for m in messages if m["role"] == "tool"]
         if asked.startswith("run:") and messages[-1]["role"] == "user":
-            self._call(asked.removeprefix("run:").split(" && "), len(messages))
+            commands = [command.strip() for command in asked.removeprefix("run:").split(" && ")]
+            self._call(
+                [c.removeprefix("crowd ") for c in commands], len(messages), crowded=commands[0].startswith("crowd ")
+            )
         elif messages[-1]["role"] == "tool":
             self._say(f"The tool said: {results[-1][:200]}")
         elif asked.startswith("slow"):
@@ -84,17 +88,17 @@ class _Handler(BaseHTTPRequestHandler):
         self._event({"content": answer[half:]})
         self._end("stop")
 
-    def _call(self, commands: list[str], seed: int) -> None:
+    def _call(self, commands: list[str], seed: int, crowded: bool) -> None:
         for index, command in enumerate(commands):
-            arguments = json.dumps({"command": command.strip()})
+            arguments = json.dumps({"command": command})
             head = {"name": "bash", "arguments": ""}
             call = {"index": index, "id": f"call_{seed}_{index}", "type": "function", "function": head}
             self._event({"role": "assistant", "tool_calls": [call]})
             self._event({"tool_calls": [{"index": index, "function": {"arguments": arguments}}]})
-        self._end("tool_calls")
+        self._end("tool_calls", 30_000 if crowded else 10)
 
-    def _end(self, reason: str) -> None:
-        usage = {"prompt_tokens": 10, "completion_tokens": 10, "total_tokens": 20}
+    def _end(self, reason: str, prompt: int = 10) -> None:
+        usage = {"prompt_tokens": prompt, "completion_tokens": 10, "total_tokens": prompt + 10}
         self._event({}, reason)
         self._send({"choices": [], "usage": usage})
         self.wfile.write(b"data: [DONE]\n\n")

@@ -2,8 +2,6 @@ import contextlib
 import os
 import sqlite3
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,13 +12,11 @@ from machine.store.pool import Pool, append_elsewhere
 from machine.store.project import Project
 from machine.trace import Row, Source, digest
 
-HERE = str(Path(__file__).parent)
 
-
-def row(text="Paris.", tag="good", note=None, entries=("e1", "e2"), id=None):
+def row(text="Paris.", tag="good", note=None, entries=("e1", "e2"), id=None, part=0):
     messages = ({"role": "user", "content": "Capital?"}, {"role": "assistant", "content": text})
-    source = Source(host="pi", host_version="1", session="s", leaf=entries[-1], entries=entries, cwd="/p")
-    number = abs(hash((text, tag, note, entries))) % 10**20
+    source = Source(host="pi", host_version="1", session="s", leaf=entries[-1], entries=entries, cwd="/p", part=part)
+    number = abs(hash((text, tag, note, entries, part))) % 10**20
     return Row(
         id=id or f"t_{number:026d}", tag=tag, messages=messages, tools=(), target=(1,), created_at="2026-01-01T00:00:00+00:00",
         source=source, digest=digest(messages, (), (1,)), note=note,
@@ -125,40 +121,6 @@ def test_a_symlinked_folder_is_refused(tmp_path):
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(StoreError, match="symbolic link"):
         Pool(tmp_path / "link" / "traces.jsonl").append(row())
-
-
-@pytest.mark.skipif(os.name == "nt", reason="needs a limit on file sizes")
-def test_a_full_disk_leaves_the_pool_as_it_was(pool):
-    pool.append(row("one", entries=("a", "b")))
-    before = pool.path.read_bytes()
-    # A limit on the file's size is the nearest thing to a full disk that a test may cause: write(2) fails half-way.
-    code = (
-        "import resource, signal, sys; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
-        f"sys.path.insert(0, {HERE!r})\n"
-        "from test_pool import row; from machine.store.pool import Pool; from machine.errors import StoreError; import pathlib\n"
-        f"path = pathlib.Path({str(pool.path)!r})\n"
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before) + 100}, {len(before) + 100}))\n"
-        "import machine.store.pool as p\n"
-        "try: p._append(path, b'x' * 5000, None)\n"
-        "except StoreError as e: print('refused:', e.message)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert "refused:" in done.stdout, done.stderr
-    assert pool.path.read_bytes() == before
-
-
-def test_many_processes_append_and_every_row_is_there_once(pool):
-    code = (
-        f"import sys; sys.path.insert(0, {HERE!r})\n"
-        "from test_pool import row; from machine.store.pool import Pool; import pathlib\n"
-        f"pool = Pool(pathlib.Path({str(pool.path)!r}))\n"
-        "for i in range(20): pool.append(row(f'{sys.argv[1]}-{i}', entries=(f'u{sys.argv[1]}-{i}', f'a{sys.argv[1]}-{i}')))\n"
-    )
-    workers = [subprocess.Popen([sys.executable, "-c", code, str(n)]) for n in range(4)]
-    assert [w.wait() for w in workers] == [0] * 4
-    assert sorted(r.messages[1]["content"] for r in pool.rows()) == sorted(
-        f"{n}-{i}" for n in range(4) for i in range(20)
-    )
 
 
 def test_unknown_and_ambiguous_ids_are_refused(pool):
@@ -267,12 +229,71 @@ def test_refusals_survive_a_torn_line(tmp_path):
     project.refused("good", "one \ud800")
     with (project.folder / "refusals.jsonl").open("ab") as file:
         file.write(b'{"at":"x"}\n[]\n{"at":"x","com')
-    project.refused("good", "torn with it")
     project.refused("good", "two")
-    assert [refusal.reason for refusal in project.refusals()] == ["one ", "two"]
+    project.refused("good", "three")
+    assert [refusal.reason for refusal in project.refusals()] == ["one ", "two", "three"]
 
 
 def test_a_folder_whose_name_is_no_utf8_has_a_store(tmp_path):
     odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/\xff"))
     odd.mkdir()
     assert Project.at(odd).make().is_dir()
+
+
+def told(pool):
+    return [(r.tag, r.messages[1]["content"]) for r in pool.rows()]
+
+
+def test_the_parts_of_a_turn_stand_side_by_side_and_are_superseded_each_by_its_own(pool):
+    first = [row(f"P{i}", part=i) for i in range(3)]
+    assert [a.duplicate for a in pool.append_all(first)] == [False] * 3
+    assert [(a.id, a.duplicate) for a in pool.append_all(first)] == [(r.id, True) for r in first]
+    assert list(pool.rows()) == first
+    assert "part" not in pool.path.read_bytes().split(b"\n")[0].decode()
+    added = pool.append_all([first[0], row("P1 as it should be", part=1), first[2]])
+    assert [a.duplicate for a in added] == [True, False, True]
+    assert told(pool) == [("good", "P0"), ("good", "P2"), ("good", "P1 as it should be")]
+
+
+def test_observed_rows_are_added_once_and_only_where_the_turn_has_none(pool):
+    pool.append(row("judged", tag="bad"))
+    turns = [("u1", "a1"), ("u2", "a2"), ("e1", "e2")]
+    assert pool.holds(turns) == [False, False, True]
+    new = [row(f"O{i}", tag="observed", entries=turn) for i, turn in enumerate(turns)]
+    assert pool.append_observed(new) == 2
+    assert pool.append_observed(new) == 0
+    assert pool.append_observed([row("judged", tag="observed", entries=("u3", "a3"))]) == 0
+    assert told(pool) == [("bad", "judged"), ("observed", "O0"), ("observed", "O1")]
+    assert pool.holds(turns) == [True] * 3
+    assert len(pool.path.read_bytes().splitlines()) == 3
+
+
+def test_an_observed_row_has_no_say_over_a_judged_one_but_is_judged_itself(pool):
+    pool.append(row("seen", tag="observed"))
+    pool.append(row("seen", tag="good"))
+    assert told(pool) == [("good", "seen")]
+    assert pool.append(row("seen", tag="observed")).duplicate is True
+    pool.append(row("seen otherwise", tag="observed"))
+    assert told(pool) == [("good", "seen")]
+    assert pool.counts() == {"good": 1}
+
+
+def test_nothing_to_add_adds_nothing(pool):
+    assert pool.append_all([]) == []
+    assert pool.append_observed([]) == 0
+    assert not pool.path.exists()
+    assert pool.holds([("u", "a")]) == [False]
+
+
+def test_an_index_of_the_old_schema_is_made_anew(pool):
+    pool.append(row("one", entries=("a", "b")))
+    path = pool.path.with_suffix(".index")
+    path.unlink(missing_ok=True)
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as old:
+        old.execute("CREATE TABLE covers (bytes INTEGER NOT NULL, mark TEXT NOT NULL, broken INTEGER NOT NULL)")
+        old.execute("CREATE TABLE rows (offset INTEGER PRIMARY KEY, turn TEXT)")
+        old.execute("INSERT INTO covers VALUES (?, ?, 0)", [pool.path.stat().st_size, index._mark(pool.path, pool.path.stat().st_size)])  # fmt: skip
+    assert pool.holds([("a", "b")]) == [True]
+    assert pool.counts() == {"good": 1}
+    with contextlib.closing(sqlite3.connect(path)) as new:
+        assert new.execute("PRAGMA user_version").fetchone() == (index._VERSION,)

@@ -1,17 +1,45 @@
-"""What the model saw: the projection of a session's active path, as Pi makes it for a request.
+"""What the model saw: the projection of a session's branch, as Pi makes it for a request.
 
 Three steps, in Pi's order: the latest compaction replaces what it summarises; context edits replace or omit messages;
-what is left becomes messages for a model (system, user, assistant, toolResult), Pi's own roles written out as user
+what is left becomes messages for a model (system, user, assistant, tool result), Pi's own roles written out as user
 text. Source: Pi's `buildSessionContext` and `convertToLlm`, against which the tests compare.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias, cast
 
-from machine.capture.session import Entry
+import msgspec
 
-Message = dict[str, Any]
+from machine.capture.entries import (
+    UNSENT,
+    AnyMessage,
+    Assistant,
+    BranchSummary,
+    Compaction,
+    CompactionSummary,
+    Custom,
+    CustomMessage,
+    Edit,
+    Entry,
+    Hook,
+    Message,
+    Ran,
+    Return,
+    Said,
+    System,
+    Text,
+    Tool,
+    ToolResult,
+    Unread,
+    User,
+    parts_of,
+    text_of,
+)
+from machine.capture.javascript import stringify
+from machine.capture.session import Branch
+
+Sent: TypeAlias = System | User | Assistant | ToolResult
 
 _BRANCH = "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n{}</summary>"
 _COMPACTED = (
@@ -19,127 +47,133 @@ _COMPACTED = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Seen:
-    """One message that the model saw, in Pi's form, and the entry that it comes from."""
+    """One message that the model saw, and the entry that it comes from (None: a copy that a compaction kept)."""
 
-    entry: str
-    message: Message
+    entry: str | None
+    message: Sent
 
 
-def project(path: Sequence[Entry]) -> list[Seen]:
-    """The messages that a request at the end of `path` (root first) would carry, system messages in their places."""
-    visible = _after_compaction(path)
-    edits = {entry["targetId"]: entry for entry in path if entry["type"] == "context_edit"}
+def project(branch: Branch) -> list[Seen]:
+    """The messages that a request at the end of `branch` would carry, system messages in their places."""
+    visible = branch.read(_visible(branch))
+    edits = {entry.target_id: entry for entry in visible if isinstance(entry, Edit)}
     seen: list[Seen] = []
-    for entry in visible:
-        for message in _messages(entry):
-            edited = _edited(message, edits.get(entry["id"]))
-            if edited is not None:
-                converted = _for_model(edited)
-                if converted is not None:
-                    seen.append(Seen(entry["id"], converted))
+    for number, entry in enumerate(visible):
+        if isinstance(entry, Compaction) and number > 0:  # an older one, within what the latest one kept
+            continue
+        edit = edits.get(entry.id)
+        for origin, message in _messages(entry):
+            edited = message if edit is None else _edited(message, edit)
+            sent = None if edited is None else _for_model(edited)
+            if sent is not None:
+                seen.append(Seen(origin, sent))
     return seen
 
 
-def system_state(messages: Iterable[Message]) -> tuple[str, list[dict[str, Any]]]:
-    """The system prompt and the tool schemas in force after replaying the system messages among `messages`."""
+@dataclass(frozen=True)
+class Instructions:
+    """The system prompt and the tool schemas in force at a request."""
+
+    prompt: str
+    tools: list[dict[str, Any]] = field(default_factory=list)
+
+
+def instructions(messages: Iterable[Sent]) -> Instructions | None:
+    """What the system messages among `messages`, replayed in order, leave in force; None if there are none."""
     contents: list[str] = []
     sections: dict[str, str] = {}
-    tools: dict[str, dict[str, Any]] = {}
-    for message in messages:
-        if message["role"] != "system":
-            continue
-        if content := text_of(message.get("content")):
+    tools: dict[str, Tool] = {}
+    patches = [message for message in messages if isinstance(message, System)]
+    for patch in patches:
+        if content := text_of(patch.content):
             contents.append(content)
-        for name, section in (message.get("sections") or {}).items():
+        for name, section in (patch.sections or {}).items():
             sections.pop(name, None) if section is None else sections.update({name: section})
-        for tool in message.get("toolsRemoved") or []:
-            tools.pop(tool if isinstance(tool, str) else tool["name"], None)
-        for tool in message.get("toolsAdded") or []:
-            tools[tool["name"]] = {key: tool[key] for key in ("name", "description", "parameters") if key in tool}
-    parts = ["\n\n".join(contents), *sections.values()]
-    return "\n\n".join(part for part in parts if part), list(tools.values())
+        for removed in patch.tools_removed or []:
+            tools.pop(removed if isinstance(removed, str) else removed.name, None)
+        for tool in patch.tools_added or []:
+            tools[tool.name] = tool
+    if not patches:
+        return None
+    texts = ["\n\n".join(contents), *sections.values()]
+    return Instructions("\n\n".join(filter(None, texts)), msgspec.to_builtins(list(tools.values())))
 
 
-def text_of(content: str | Sequence[dict[str, Any]] | None) -> str:
-    """The text of a content, its text parts joined by line feeds."""
-    return "\n".join(part["text"] for part in parts_of(content) if part.get("type") == "text")
+def _visible(branch: Branch) -> list[int]:
+    """Where the entries are that a request reads: the latest compaction, what it kept, and all after it."""
+    compactions = branch.of_type("compaction")
+    if not compactions:
+        return list(range(len(branch)))
+    at = compactions[-1]
+    compaction = branch[at]
+    after = [at, *range(at + 1, len(branch))]
+    if not isinstance(compaction, Compaction) or compaction.retained_tail is not None:
+        return after
+    kept = range(at)
+    start = next((i for i in kept if branch.heads[i].id == compaction.first_kept_entry_id), at)
+    tail = [i for i in kept[start:] if not _is_system(branch[i])]
+    return [at, *tail, *after[1:]]
 
 
-def parts_of(content: str | Sequence[dict[str, Any]] | None) -> Sequence[dict[str, Any]]:
-    """A content as parts: text is one part, and nothing (old session files) is none."""
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+def _is_system(entry: Entry) -> bool:
+    return isinstance(entry, Message) and isinstance(entry.message, System)
 
 
-def _after_compaction(path: Sequence[Entry]) -> list[Entry]:
-    at = max((i for i, entry in enumerate(path) if entry["type"] == "compaction"), default=None)
-    if at is None:
-        return list(path)
-    compaction = path[at]
-    kept: list[Entry] = []
-    keeping = False
-    for entry in path[:at]:
-        keeping = keeping or entry["id"] == compaction.get("firstKeptEntryId")
-        is_system = entry["type"] == "message" and entry["message"]["role"] == "system"
-        if keeping and not is_system and entry["type"] != "compaction":
-            kept.append(entry)
-    return [compaction, *kept, *path[at + 1 :]]
-
-
-def _messages(entry: Entry) -> list[Message]:
-    match entry["type"]:
-        case "message":
-            return [entry["message"]]
-        case "custom_message":
-            return [{"role": "custom", "content": entry.get("content")}]
-        case "branch_summary" if entry.get("summary"):
-            return [{"role": "branchSummary", "summary": entry["summary"]}]
-        case "compaction":
-            system = [entry["systemMessage"]] if entry.get("systemMessage") else []
-            return [*system, {"role": "compactionSummary", "summary": entry["summary"]}]
+def _messages(entry: Entry) -> list[tuple[str | None, AnyMessage]]:
+    match entry:
+        case Message():
+            return [(entry.id, entry.message)]
+        case CustomMessage():
+            return [(entry.id, Custom(entry.content))]
+        case Return() if entry.summary:
+            return [(entry.id, BranchSummary(entry.summary))]
+        case Compaction():
+            system = [(entry.id, entry.system_message)] if entry.system_message else []
+            tail = [(None, message) for message in entry.retained_tail or []]
+            return [*system, (entry.id, CompactionSummary(entry.summary)), *tail]
         case _:
             return []
 
 
-def _edited(message: Message, edit: Entry | None) -> Message | None:
-    if edit is None:
-        return message
-    if edit.get("replacement") is None:
+def _edited(message: AnyMessage, edit: Edit) -> AnyMessage | None:
+    if edit.replacement is None:
         return None
-    content = edit["replacement"].get("content")
-    if message["role"] in ("assistant", "toolResult"):
+    content: Any = edit.replacement.content
+    if isinstance(message, Assistant | ToolResult):
         content = parts_of(content)
-    editable = message["role"] in ("user", "assistant", "toolResult", "custom")
-    return {**message, "content": content} if editable else message
+    if isinstance(message, User | Assistant | ToolResult | Custom):
+        return msgspec.structs.replace(message, content=content)
+    return message
 
 
-def _for_model(message: Message) -> Message | None:
-    match message["role"]:
-        case "bashExecution":
-            return None if message.get("excludeFromContext") else _user(_ran(message))
-        case "custom":
-            return {"role": "user", "content": parts_of(message.get("content"))}
-        case "branchSummary":
-            return _user(_BRANCH.format(message["summary"]))
-        case "compactionSummary":
-            return _user(_COMPACTED.format(message["summary"]))
-        case _:
+def _for_model(message: AnyMessage) -> Sent | None:
+    match message:
+        case ToolResult() | User() | System():
             return message
+        case Ran():
+            return None if message.exclude_from_context else User([Text(_ran(message))])
+        case Custom():
+            return User(cast(Any, parts_of(cast(Said, message.content))))
+        case BranchSummary():
+            return User([Text(_BRANCH.format(message.summary))])
+        case CompactionSummary():
+            return User([Text(_COMPACTED.format(message.summary))])
+        case Hook() | Unread():
+            return None
+        case Assistant():
+            return None if message.stop_reason in UNSENT else message
 
 
-def _ran(message: Message) -> str:
+def _ran(message: Ran) -> str:
     """A `!command` of the user's, as Pi tells the model of it."""
-    output = f"```\n{message['output']}\n```" if message.get("output") else "(no output)"
-    text = f"Ran `{message['command']}`\n{output}"
-    if message.get("cancelled"):
+    output = f"```\n{message.output}\n```" if message.output else "(no output)"
+    text = f"Ran `{message.command}`\n{output}"
+    if message.cancelled:
         text += "\n\n(command cancelled)"
-    elif message.get("exitCode"):
-        text += f"\n\nCommand exited with code {message['exitCode']}"
-    if message.get("truncated") and message.get("fullOutputPath"):
-        text += f"\n\n[Output truncated. Full output: {message['fullOutputPath']}]"
+    elif message.exit_code:
+        text += f"\n\nCommand exited with code {stringify(message.exit_code)}"
+    if message.truncated and message.full_output_path:
+        text += f"\n\n[Output truncated. Full output: {message.full_output_path}]"
     return text
-
-
-def _user(text: str) -> Message:
-    return {"role": "user", "content": [{"type": "text", "text": text}]}

@@ -1,122 +1,253 @@
 """A Pi session file: a header and entries that form a tree. Untrusted data, read as bytes framed by LF alone.
 
-Source: Pi's `docs/session-format.md` (version 3).
+Every line is checked to be JSON, but only its place in the tree is kept; an entry is read again when it is asked for.
+A file costs the memory of its entries' heads, whatever they hold. Source: Pi's `docs/session-format.md`, versions 1 to
+3.
 """
 
-import json
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias, overload
 
 import msgspec
 
-from machine.capture.shapes import check
+from machine.capture.entries import Compaction, Custom, Entry, Hook, Message, parse, read_entry
+from machine.capture.lines import lines
 from machine.errors import SessionFault
 
-Entry = dict[str, Any]
 VERSION = 3
+"""The newest version of the format that is read, and that Pi writes."""
+KEPT = 1 << 25
+"""Bytes of lines whose entries are kept in memory for the next look."""
+
+
+class Head(msgspec.Struct, gc=False):
+    """An entry's place: in the tree, and in the file (`line` is 1-based; `offset` and `length` in bytes)."""
+
+    id: str
+    type: str
+    parent: str | None
+    line: int
+    offset: int
+    length: int
+
+
+Record: TypeAlias = bytes | dict[str, Any]
+"""An entry as it was written: its line, or its value."""
+Load: TypeAlias = Callable[[Sequence[Head]], Iterator[tuple[Head, Record]]]
+"""Reads entries again."""
+
+
+class _Placed(msgspec.Struct, rename="camel", gc=False):
+    """What of a line says that it is an entry; the rest is checked to be JSON, and let go."""
+
+    type: str
+    id: str
+    parent_id: str | None = None
+
+
+class _Old(msgspec.Struct):
+    type: str
+
+
+_PLACED = msgspec.json.Decoder(_Placed)
 
 
 @dataclass(frozen=True)
 class Session:
-    """A session as read. `damaged` are the lines (1-based) that are not entries."""
+    """A session as read. `damaged` are the lines (1-based) that are not entries, `repeated` ids that several have."""
 
     id: str
     cwd: str
     file: Path | None
-    entries: Sequence[Entry]
+    heads: dict[str, Head]
+    load: Load
+    version: int = VERSION
     damaged: Sequence[int] = ()
+    repeated: frozenset[str] = frozenset()
 
-    def path(self, leaf: str | None = None) -> list[Entry]:
-        """The active path, root first, up to `leaf` (None: the last entry, which is where Pi would resume).
+    @property
+    def name(self) -> str:
+        """The session, as messages name it."""
+        return str(self.file) if self.file else f"session {self.id}"
+
+    @property
+    def last(self) -> str | None:
+        """The entry where Pi would resume."""
+        return next(reversed(self.heads.values())).id if self.heads else None
+
+    def leaves(self) -> list[str]:
+        """The ends of all branches, in the file's order."""
+        parents = {head.parent for head in self.heads.values()}
+        return [id for id in self.heads if id not in parents]
+
+    def path(self, leaf: str | None = None) -> "Branch":
+        """The branch that ends at `leaf` (None: at the last entry).
 
         Raises:
-            SessionFault: `leaf` is unknown, an entry's parent is missing, parents form a cycle, or an entry on the path
-                has not the shape that its type must have.
+            SessionFault: `leaf` is unknown, an entry's parent is missing or is its descendant, or two entries on the
+                branch have one id.
         """
-        by_id = {entry["id"]: entry for entry in self.entries}
-        current = leaf or (self.entries[-1]["id"] if self.entries else None)
-        found: list[Entry] = []
-        seen: set[str] = set()
+        current = leaf or self.last
+        found: dict[str, Head] = {}
         while current is not None:
-            entry = by_id.get(current)
-            if entry is None:
-                child = found[-1]["id"] if found else None
+            head = self.heads.get(current)
+            if head is None:
+                child = next(reversed(found), None)
                 what = f"entry {child} names parent {current}, which is not there" if child else f"no entry {current}"
-                raise SessionFault(f"{self._name()}: {what}", next_step=self._damage_hint())
-            if current in seen:
+                raise SessionFault(f"{self.name}: {what}", next_step=self._damage_hint())
+            if current in found:
+                raise SessionFault(f"{self.name}: entry {current} is its own ancestor", next_step=self._damage_hint())
+            if current in self.repeated:
                 raise SessionFault(
-                    f"{self._name()}: entry {current} is its own ancestor", next_step=self._damage_hint()
+                    f"{self.name}: line {head.line} repeats the id {current}",
+                    next_step="tag a turn that does not depend on that entry",
                 )
-            self._check(entry)
-            seen.add(current)
-            found.append(entry)
-            current = entry.get("parentId")
-        return found[::-1]
-
-    def _check(self, entry: Entry) -> None:
-        try:
-            check(entry)
-        except (msgspec.ValidationError, UnicodeEncodeError) as error:
-            raise SessionFault(
-                f"{self._name()}: entry {entry['id']} is malformed: {error}",
-                next_step="tag a turn that does not depend on that entry",
-            ) from error
-
-    def _name(self) -> str:
-        return str(self.file) if self.file else f"session {self.id}"
+            found[current] = head
+            current = head.parent
+        return Branch(self, list(found.values())[::-1])
 
     def _damage_hint(self) -> str:
         if self.damaged:
             return f"line {self.damaged[0]} of the file is damaged; tag a turn that does not depend on it"
-        return "check --session and --leaf"
+        return "check the session file and --leaf"
+
+
+class Branch(Sequence[Entry]):
+    """A branch of a session, root first. Entries are read when they are asked for, and kept up to `KEPT` bytes."""
+
+    def __init__(self, session: Session, heads: Sequence[Head], kept: "_Kept | None" = None) -> None:
+        self.session = session
+        self.heads = heads
+        self._kept = kept or _Kept()
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    @overload
+    def __getitem__(self, index: int) -> Entry: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Branch": ...
+    def __getitem__(self, index: int | slice) -> "Entry | Branch":
+        """One entry, or a part of the branch.
+
+        Raises:
+            SessionFault: as `read`.
+        """
+        if isinstance(index, slice):
+            return Branch(self.session, self.heads[index], self._kept)
+        return self.read([range(len(self.heads))[index]])[0]
+
+    def of_type(self, kind: str) -> list[int]:
+        """Where the entries of a type are."""
+        return [at for at, head in enumerate(self.heads) if head.type == kind]
+
+    def read(self, places: Iterable[int]) -> list[Entry]:
+        """The entries at `places`.
+
+        Raises:
+            SessionFault: one has not the shape that its type must have, or the file has changed since it was indexed.
+        """
+        wanted = [self.heads[at] for at in places]
+        missing = [head for head in wanted if head.id not in self._kept.entries]
+        found = {head.id: self._entry(head, record) for head, record in self.session.load(missing)} if missing else {}
+        entries = [found.get(head.id) or self._kept.entries[head.id] for head in wanted]
+        self._kept.add(found, sum(head.length for head in missing))
+        return entries
+
+    def _entry(self, head: Head, record: Record) -> Entry:
+        session = self.session
+        try:
+            if session.version == 1:
+                record = {**_object(record), "id": head.id}
+            entry = read_entry(head.type, record)
+        except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
+            raise SessionFault(
+                f"{session.name}: entry {head.id} is malformed: {error}",
+                next_step="tag a turn that does not depend on that entry",
+            ) from error
+        if entry.id != head.id:
+            raise SessionFault(f"{session.name} changed while it was read", next_step="run the command again")
+        return entry if session.version == VERSION else self._migrated(entry)
+
+    def _migrated(self, entry: Entry) -> Entry:
+        """As Pi migrates it: version 1 named kept entries by their place, versions 1 and 2 called `custom` a hook's."""
+        if isinstance(entry, Message) and isinstance(entry.message, Hook):
+            return Message(id=entry.id, message=Custom(entry.message.content))
+        if isinstance(entry, Compaction) and entry.first_kept_entry_index and self.session.version == 1:
+            ids = list(self.session.heads)
+            at = entry.first_kept_entry_index - 1
+            kept = ids[at] if 0 <= at < len(ids) else entry.first_kept_entry_id
+            return msgspec.structs.replace(entry, first_kept_entry_id=kept)
+        return entry
+
+
+@dataclass
+class _Kept:
+    """Entries that were read, shared by the parts of a branch."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    size: int = 0
+
+    def add(self, entries: dict[str, Entry], size: int) -> None:
+        if self.size + size > KEPT:
+            self.entries.clear()
+            self.size = 0
+        self.entries |= entries
+        self.size += size
+
+
+def live(id: str, cwd: str, file: Path | None, entries: Sequence[dict[str, Any]]) -> Session:
+    """A session that no file holds (yet), from its entries as Pi has them."""
+    held = {entry["id"]: entry for entry in entries}
+    heads = {
+        entry["id"]: Head(entry["id"], entry["type"], entry.get("parentId"), number, 0, 0)
+        for number, entry in enumerate(entries, start=2)
+    }
+    return Session(id, cwd, file, heads, lambda wanted: ((head, held[head.id]) for head in wanted))
 
 
 def read(file: Path) -> Session:
     """Reads a session file.
 
     Raises:
-        SessionFault: not there, not a Pi session, of an unknown version, or with two entries of one id.
+        SessionFault: it is not there, is not a Pi session, or is of a version that is not known.
     """
-    entries: dict[str, Entry] = {}
-    damaged: list[int] = []
     try:
-        with file.open("rb") as lines:  # of bytes: they end at LF, and nowhere else
-            header = _header(file, lines.readline())
-            for number, line in enumerate(lines, start=2):
-                if not line.strip():
-                    continue
-                entry = _record(line)
-                if entry is None or not _linked(entry):
-                    damaged.append(number)
-                elif entry["id"] in entries:
-                    raise SessionFault(
-                        f"{file}: line {number} repeats the id {entry['id']}",
-                        next_step="two entries of one id: the session cannot be told apart; tag in another session",
-                    )
-                else:
-                    entries[entry["id"]] = entry
+        with file.open("rb", buffering=0) as opened:
+            found = lines(opened)
+            header = _header(file, next(found, (0, memoryview(b"")))[1])
+            version = header.get("version", 1)
+            heads, damaged, repeated = _heads(found, version)
     except SessionFault:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise SessionFault(f"{file}: {getattr(error, 'strerror', error)}", next_step="check --session") from error
-    return Session(str(header.get("id", "")), header.get("cwd") or "", file.absolute(), list(entries.values()), damaged)
-
-
-def _header(file: Path, line: bytes) -> dict[str, Any]:
-    header = _record(line)
-    if header is None or header.get("type") != "session":
-        raise SessionFault(f"{file}: line 1 is not the header of a Pi session", next_step="check --session")
-    if header.get("version") != VERSION:
         raise SessionFault(
-            f"{file}: session version {header.get('version')!r}; this Machine reads version {VERSION}",
-            next_step="open it once in a current Pi, which rewrites it, then tag it again",
+            f"{file}: {getattr(error, 'strerror', error)}", next_step="check the path of the session file"
+        ) from error
+    id, cwd = str(header.get("id", "")), header.get("cwd") or ""
+    return Session(id, cwd, file.absolute(), heads, _loader(file), version, damaged, repeated)
+
+
+def _header(file: Path, line: memoryview) -> dict[str, Any]:
+    header = _value(line)
+    if not isinstance(header, dict) or header.get("type") != "session":
+        raise SessionFault(
+            f"{file}: line 1 is not the header of a Pi session", next_step="check the path of the session file"
+        )
+    version = header.get("version", 1)
+    if version not in range(1, VERSION + 1) or isinstance(version, bool | float):
+        raise SessionFault(
+            f"{file}: session version {version!r}; this Machine reads versions 1 to {VERSION}",
+            next_step="update Machine, then tag it again",
         )
     cwd = header.get("cwd") or ""
     if not isinstance(cwd, str) or (cwd and not _is_absolute(cwd)):
-        raise SessionFault(f"{file}: the header's cwd is not an absolute path", next_step="check --session")
+        raise SessionFault(
+            f"{file}: the header's cwd is not an absolute path", next_step="check the path of the session file"
+        )
     return header
 
 
@@ -127,19 +258,58 @@ def _is_absolute(path: str) -> bool:
         return False
 
 
-def _linked(entry: dict[str, Any]) -> bool:
-    """Whether an entry says what it is and where it hangs in the tree."""
-    named = isinstance(entry.get("id"), str) and isinstance(entry.get("type"), str)
-    return named and isinstance(entry.get("parentId"), str | None)
+def _heads(found: Iterator[tuple[int, memoryview]], version: int) -> tuple[dict[str, Head], list[int], frozenset[str]]:
+    heads: dict[str, Head] = {}
+    damaged: list[int] = []
+    repeated: set[str] = set()
+    for number, (offset, line) in enumerate(found, start=2):
+        placed = _chained(line, heads) if version == 1 else _placed(line)
+        if placed is not None:
+            if placed.id in heads:  # Pi takes the last of one id, and the file's order decides where it resumes
+                repeated.add(placed.id)
+                del heads[placed.id]
+            heads[placed.id] = Head(placed.id, placed.type, placed.parent_id, number, offset, len(line))
+        elif bytes(line).strip():
+            damaged.append(number)
+    return heads, damaged, frozenset(repeated)
 
 
-def _record(line: bytes) -> dict[str, Any] | None:
+def _placed(line: memoryview) -> _Placed | None:
     try:
-        value = json.loads(line, parse_constant=_not_json)
+        return _PLACED.decode(line)
+    except msgspec.MsgspecError:
+        try:
+            return msgspec.convert(_value(line), _Placed)
+        except (msgspec.ValidationError, UnicodeEncodeError):
+            return None
+
+
+def _chained(line: memoryview, heads: dict[str, Head]) -> _Placed | None:
+    """An entry of version 1, which had no ids: each follows the one before it."""
+    try:
+        old = msgspec.convert(_value(line), _Old)
+    except (msgspec.ValidationError, UnicodeEncodeError):
+        return None
+    return _Placed(old.type, f"v1-{len(heads) + 1:08x}", next(reversed(heads), None))
+
+
+def _value(line: memoryview) -> Any:
+    try:
+        return parse(bytes(line))
     except (ValueError, RecursionError):
         return None
-    return value if isinstance(value, dict) else None
 
 
-def _not_json(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+def _object(record: Record) -> dict[str, Any]:
+    value: dict[str, Any] = parse(record) if isinstance(record, bytes) else record
+    return value
+
+
+def _loader(file: Path) -> Load:
+    def load(wanted: Sequence[Head]) -> Iterator[tuple[Head, Record]]:
+        with file.open("rb") as opened:
+            for head in wanted:
+                opened.seek(head.offset)
+                yield head, opened.read(head.length)
+
+    return load

@@ -1,75 +1,143 @@
-"""The last turn of a path: from the user's message that began it to the last answer.
+"""Turns of a branch: from the user's message that began one to its last answer.
 
-The rule: the turn ends at the last assistant message that is still in the model's context, and starts at the last user
-message before it that came when no run was under way. A user message right after a tool result steered a run, so it
-belongs to the turn. `!commands`, custom messages, labels, model changes and the like neither start nor end a turn.
+The rule: a turn starts at a user message that came when no run was under way, and ends at the last assistant message
+before the next such message (or before the branch's end). A user message right after a tool result steered a run, so it
+belongs to the turn. `!commands`, custom messages, compactions, labels, model changes and the like neither start nor end
+a turn. What was omitted by a context edit (a retry that failed first) counts for nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from machine.capture.session import Entry
+from machine.capture.entries import Assistant, Edit, Message, ToolResult, Unread, User
+from machine.capture.session import Branch
 from machine.errors import Refused
 
 _FAILED = {"aborted": "was aborted", "error": "failed", "deferred": "was deferred"}
+_BLOCK = 32
+"""Entries read at a time, if they are not large."""
+_LARGE = 1 << 22
+"""Bytes of entries that are read at a time."""
 
 
 @dataclass(frozen=True)
 class Turn:
-    """Indices into the path: the user message that began the turn, and its last assistant message."""
+    """Indices into the branch: the user message that began the turn, and its last assistant message."""
 
     start: int
     end: int
 
 
-def last_turn(path: Sequence[Entry]) -> Turn:
-    """Finds the last turn.
+@dataclass(frozen=True)
+class _Spoken:
+    """What was said at a place of the branch. `failed` is an attempt's stop reason; it may have been omitted since."""
+
+    at: int
+    entry: str
+    role: type[User] | type[Assistant] | type[ToolResult]
+    failed: str | None
+    omitted: bool
+
+
+def last_turn(branch: Branch) -> Turn:
+    """Finds the last turn. Reads no more of the branch than the turn and what edits it.
 
     Raises:
-        Refused: there is none, it has no answer yet, its last attempt failed, or a compaction lies inside it.
+        Refused: there is none, it has no answer yet, or its last attempt failed.
     """
-    omitted = {e["targetId"] for e in path if e["type"] == "context_edit" and e.get("replacement") is None}
-    spoken = [
-        index
-        for index, entry in enumerate(path)
-        if entry["type"] == "message"
-        and entry["message"]["role"] in ("user", "assistant", "toolResult")
-        and entry["id"] not in omitted
-    ]
-    if not any(_role(path[i]) == "user" for i in spoken):
+    backwards = _spoken(branch, reversed(branch.of_type("message")))
+    tried: _Spoken | None = None
+    last: _Spoken | None = None
+    for last in backwards:
+        if not last.omitted:
+            break
+        tried = tried or (last if last.role is Assistant else None)
+    if last is None or last.omitted:
         raise Refused("there is no turn to tag in this session", next_step="ask something first, then tag the answer")
-    end = spoken[-1]
-    last = path[end]
-    if _role(last) != "assistant":
-        attempts = [entry for entry in path[end + 1 :] if entry["type"] == "message" and _role(entry) == "assistant"]
-        tried = attempts[-1] if attempts else last
-        why = _FAILED.get(tried["message"].get("stopReason"), "ended before it")
+    if last.role is not Assistant:
+        attempt = tried or last
+        why = _FAILED.get(attempt.failed or "", "ended before it")
         raise Refused(
-            f"the last turn has no answer: it {why} (entry {tried['id']})",
+            f"the last turn has no answer: it {why} (entry {attempt.entry})",
             next_step="send the question again, then tag",
         )
-    reason = last["message"].get("stopReason")
-    if reason in _FAILED:
-        raise Refused(f"the last turn {_FAILED[reason]} (entry {last['id']})", next_step="send it again, then tag")
-    starts = [
-        index
-        for before, index in zip([None, *spoken], spoken, strict=False)
-        if _role(path[index]) == "user" and (before is None or _role(path[before]) != "toolResult") and index < end
-    ]
-    if not starts:
+    if last.failed:
+        raise Refused(f"the last turn {_FAILED[last.failed]} (entry {last.entry})", next_step="send it again, then tag")
+    return Turn(_start(last, backwards), last.at)
+
+
+def turns(branch: Branch) -> Iterator[Turn]:
+    """Every turn that has an answer, in order; for the others see `unanswered`."""
+    return (Turn(start.at, last.at) for start, last in _runs(branch) if _answers(last))
+
+
+def unanswered(branch: Branch) -> list[str]:
+    """The entries that began turns which failed, were aborted, or never got an answer."""
+    return [start.entry for start, last in _runs(branch) if not _answers(last)]
+
+
+def _runs(branch: Branch) -> Iterator[tuple[_Spoken, _Spoken]]:
+    """The first and the last that was said in each turn."""
+    start: _Spoken | None = None
+    last: _Spoken | None = None
+    for spoken in _spoken(branch, branch.of_type("message")):
+        if spoken.omitted:
+            continue
+        if spoken.role is User and (last is None or last.role is not ToolResult):
+            if start and last:
+                yield start, last
+            start = spoken
+        last = spoken
+    if start and last:
+        yield start, last
+
+
+def _answers(last: _Spoken) -> bool:
+    return last.role is Assistant and not last.failed
+
+
+def _start(last: _Spoken, backwards: Iterator[_Spoken]) -> int:
+    """Where the turn of the answer `last` began, given what was said before it, newest first."""
+    asked: _Spoken | None = None
+    for spoken in backwards:
+        if spoken.omitted:
+            continue
+        if asked and spoken.role is not ToolResult:
+            break
+        asked = spoken if spoken.role is User else None
+    if asked is None:
         raise Refused(
-            f"no user message begins the turn that ends at entry {last['id']}",
+            f"no user message begins the turn that ends at entry {last.entry}",
             next_step="ask something, then tag the answer",
         )
-    start = starts[-1]
-    for entry in path[start:end]:
-        if entry["type"] == "compaction":
-            raise Refused(
-                f"a compaction (entry {entry['id']}) lies inside the last turn: its steps saw different contexts",
-                next_step="tag the next turn; this one cannot be rebuilt as one trajectory",
-            )
-    return Turn(start, end)
+    return asked.at
 
 
-def _role(entry: Entry) -> str:
-    return str(entry["message"]["role"])
+def _spoken(branch: Branch, places: Iterable[int]) -> Iterator[_Spoken]:
+    edits = [entry for entry in branch.read(branch.of_type("context_edit")) if isinstance(entry, Edit)]
+    omitted = {edit.target_id for edit in edits if edit.replacement is None}
+    for block in _blocks(branch, places):
+        for at, entry in zip(block, branch.read(block), strict=True):
+            message = entry.message if isinstance(entry, Message) else None
+            match message:
+                case User() | ToolResult():
+                    yield _Spoken(at, entry.id, type(message), None, entry.id in omitted)
+                case Assistant():
+                    failed = message.stop_reason if message.stop_reason in _FAILED else None
+                    yield _Spoken(at, entry.id, Assistant, failed, entry.id in omitted)
+                case Unread() if message.failed:
+                    yield _Spoken(at, entry.id, Assistant, message.failed, entry.id in omitted)
+                case _:
+                    pass
+
+
+def _blocks(branch: Branch, places: Iterable[int]) -> Iterator[list[int]]:
+    block: list[int] = []
+    size = 0
+    for at in places:
+        block.append(at)
+        size += branch.heads[at].length
+        if len(block) == _BLOCK or size > _LARGE:
+            yield block
+            block, size = [], 0
+    yield block

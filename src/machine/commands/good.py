@@ -1,13 +1,14 @@
 """`/good`: the last turn, exactly as the model saw it, becomes a row of the pool."""
 
 import contextlib
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 from msgspec import structs
 
-from machine.capture.session import Session, read
-from machine.capture.trajectory import Recorder, preview, row_of
+from machine.capture.rows import Captured, Recorder, capture, preview
+from machine.capture.session import Session, live, read
 from machine.errors import MachineError, Refused, StoreError, UsageError
 from machine.host import Host, LiveSession
 from machine.report import Report
@@ -23,6 +24,7 @@ from machine.trace import Row
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Append the row to FILE, not to the pool.")
 @click.option("--session", "file", type=click.Path(path_type=Path), metavar="FILE", help="A session file (in a shell).")
 @click.option("--leaf", metavar="ID", help="With --session: the entry that the turn ends at or before.")
+@click.option("--no-prompt", is_flag=True, help="With --session of a Pi before 0.86: keep the turn without its prompt.")
 @click.pass_obj
 def good(
     host: Host,
@@ -32,63 +34,85 @@ def good(
     out: Path | None,
     file: Path | None,
     leaf: str | None,
+    no_prompt: bool,
 ) -> Report:
     """Keep the last turn as a good example."""
     note = " ".join(words) if words and note is None else note
-    live = host.session() if file is None else None
-    if file is None and live is None:
+    asked = host.session() if file is None else None
+    if file is None and asked is None:
         raise Refused("a shell has no session", next_step="machine good --session FILE, or /good inside Pi")
     if answer is not None and not answer.strip():
         raise Refused("--as is empty", next_step='/good --as "the answer that it should have given"')
-    if leaf is not None and file is None:
-        raise UsageError("--leaf goes with --session", next_step="machine good --session FILE --leaf ID")
-    session, recorder, leaf = _source(live, file, leaf)
+    if file is None and (leaf is not None or no_prompt):
+        option = "--leaf" if leaf is not None else "--no-prompt"
+        raise UsageError(f"{option} goes with --session", next_step=f"machine good --session FILE {option} ...")
+    session, recorder, leaf = _source(asked, file, leaf, no_prompt)
     project = Project.at(Path(session.cwd) if session.cwd else host.cwd)
     try:
-        row = row_of(session, tag="good", leaf=leaf, note=note, answer=answer, recorder=recorder)
+        captured = capture(session, tag="good", leaf=leaf, note=note, answer=answer, recorder=recorder)
     except MachineError as error:
         with contextlib.suppress(StoreError):  # what was refused matters more than that it could not be noted
             project.refused("good", error.message)
         raise
-    if out is not None:
-        append_elsewhere(out.expanduser(), row)
-        return _saved(row, f"Saved to {out}", session)
     project.make()
-    kept = project.pool.append(row)
+    keep_pictures(project, captured)
+    if out is not None:
+        append_elsewhere(out.expanduser(), *captured.rows)
+        return _saved(captured.rows, f"Saved to {out}", session)
+    kept = project.pool.append_all(captured.rows)
     total = project.pool.counts().get("good", 0)
-    title = "Already tagged: nothing added" if kept.duplicate else f"Saved as good, {total} in the pool"
-    return _saved(structs.replace(row, id=kept.id), title, session)
+    known = all(each.duplicate for each in kept)
+    title = "Already tagged: nothing added" if known else f"Saved as good, {total} in the pool"
+    rows = [structs.replace(row, id=each.id) for row, each in zip(captured.rows, kept, strict=True)]
+    return _saved(rows, title, session)
 
 
-def _source(live: LiveSession | None, file: Path | None, leaf: str | None) -> tuple[Session, Recorder, str | None]:
-    if live is None:
+def keep_pictures(project: Project, captured: Captured) -> None:
+    """Puts the images that the rows name by hash into the project's store."""
+    for picture in captured.pictures.values():
+        project.blobs.put(picture.data, picture.mime_type)
+
+
+def _source(
+    asked: LiveSession | None, file: Path | None, leaf: str | None, no_prompt: bool
+) -> tuple[Session, Recorder, str | None]:
+    if asked is None:
         assert file is not None
-        return read(file), Recorder(), leaf
-    if not live.idle:
+        return read(file), Recorder(promptless=no_prompt), leaf
+    if not asked.idle:
         raise Refused("the agent is still working", next_step="tag the turn when its answer is complete")
-    recorder = Recorder(live.host, live.host_version, live.system_prompt, live.tools)
-    if live.leaf is None:  # the user went back to before the first message: whatever the file holds is not in use
-        return Session(live.session, str(live.cwd), live.file, ()), recorder, None
-    if live.file is not None and live.file.exists():
-        return read(live.file), recorder, live.leaf
-    return Session(live.session, str(live.cwd), None, live.entries or ()), recorder, live.leaf
+    recorder = Recorder(asked.host, asked.host_version, asked.system_prompt, asked.tools)
+    if asked.leaf is None:  # the user went back to before the first message: whatever the file holds is not in use
+        return live(asked.session, str(asked.cwd), asked.file, ()), recorder, None
+    if asked.file is not None and asked.file.exists():
+        return read(asked.file), recorder, asked.leaf
+    return live(asked.session, str(asked.cwd), None, asked.entries or ()), recorder, asked.leaf
 
 
-def _saved(row: Row, title: str, session: Session) -> Report:
-    question, answer = preview(row)
-    rows = [
-        ("Row", row.id),
+def _saved(rows: Sequence[Row], title: str, session: Session) -> Report:
+    last = rows[-1]
+    question, answer = preview(rows[0])[0], preview(last)[1]
+    facts = [
+        ("Row" if len(rows) == 1 else "Rows", ", ".join(row.id for row in rows)),
         ("Question", question),
         ("Answer", answer),
-        ("Learns from", f"{len(row.target)} of {len(row.messages)} messages"),
+        ("Learns from", f"{sum(len(row.target) for row in rows)} of {sum(len(row.messages) for row in rows)} messages"),
     ]
-    notes = []
-    redactions = sum(edit.kind == "redacted" for edit in row.edits)
-    if redactions:
-        notes.append(f"{redactions} secret(s) redacted; see its edits: machine tagged {row.id}")
+    edits = [edit for row in rows for edit in row.edits]
+    notes = [f"mixed models: {edit.detail}" for edit in edits if edit.kind == "models_mixed"]
+    if len(rows) > 1:
+        notes.append("the context changed in the middle of the turn (a compaction, an edit): a row for each context")
+    if redactions := sum(edit.kind == "redacted" for edit in edits):
+        notes.append(f"{redactions} secret(s) redacted; see its edits: machine tagged {last.id}")
     if session.damaged:
         notes.append(
             f"{len(session.damaged)} damaged line(s) of the session were left out, first at {session.damaged[0]}"
         )
-    data = {"id": row.id, "digest": row.digest, "target": list(row.target), "edits": len(row.edits)}
-    return Report(title=title, rows=rows, notes=notes, data=data)
+    data = {
+        "id": last.id,
+        "digest": last.digest,
+        "target": list(last.target),
+        "edits": len(edits),
+        "rows": [row.id for row in rows],
+    }
+    return Report(title=title, rows=facts, notes=notes, data=data)

@@ -6,7 +6,7 @@ import re
 import click
 import msgspec
 
-from machine.capture.trajectory import preview
+from machine.capture.rows import preview
 from machine.errors import UsageError
 from machine.host import Host
 from machine.report import Report, Table
@@ -48,16 +48,30 @@ def _whole(row: Row) -> Report:
         ("Tag", row.tag),
         ("Tagged at", row.created_at),
         ("Session", f"{row.source.session} in {row.source.cwd}"),
-        ("Turn", f"entries {row.source.entries[0]} to {row.source.entries[-1]}"),
+        ("Turn", _turn(row)),
         ("Tools", ", ".join(tool["name"] for tool in row.tools) or "none"),
         ("Learns from", "messages " + ", ".join(map(str, row.target))),
     ]
     if row.note:
         facts.append(("Note", row.note))
-    lines = [(("*" if i in row.target else "") + str(i), m["role"], _shown(m)) for i, m in enumerate(row.messages)]
+    lines = [(("*" if i in row.target else "") + str(i), _who(row, i), _shown(m)) for i, m in enumerate(row.messages)]
     notes = [f"edit: {e.kind}{'' if e.message is None else f' (message {e.message})'}: {e.detail}" for e in row.edits]
     tables = [Table("messages (* is learnt)", ("#", "role", "content"), lines)]
     return Report(title=row.id, rows=facts, tables=tables, notes=notes, data=msgspec.to_builtins(row))
+
+
+def _turn(row: Row) -> str:
+    first, last = row.source.entries[0], row.source.entries[-1]
+    part = f", part {row.source.part + 1}: the context changed within" if row.source.part else ""
+    return f"from the user message {first} to the answer {last}{part}"
+
+
+def _who(row: Row, at: int) -> str:
+    """The message's role, and whether a user's message began the turn or came while it ran."""
+    role, entry = str(row.messages[at]["role"]), (row.source.messages or (None,) * len(row.messages))[at]
+    if role != "user" or entry not in row.source.entries:
+        return role
+    return "user, began the turn" if entry == row.source.entries[0] else "user, during the turn"
 
 
 def _shown(message: dict[str, object]) -> str:

@@ -35,8 +35,9 @@ class Target:
 def expand(rows: Iterable[Row]) -> list[Target]:
     """Every target of every row, in order; ids are `row#message`."""
     return [
-        Target(f"{row.id}#{i}", row.id, row.source.session, row.messages[: i + 1], row.tools)
+        Target(f"{row.id}#{i}", row.id, row.source.session, messages[: i + 1], row.tools)
         for row in rows
+        for messages in [tuple(map(without_images, row.messages))]
         for i in row.target
     ]
 
@@ -47,3 +48,26 @@ def text_of(message: dict[str, Any]) -> str:
     if isinstance(content, str):
         return content
     return "".join(part.get("text", "") for part in content or () if part.get("type") == "text")
+
+
+def without_images(message: dict[str, Any]) -> dict[str, Any]:
+    """The message as Pi sends it to a model that takes text alone: words stand for images, one for several in a row."""
+    content = message.get("content")
+    if not isinstance(content, list | tuple) or {_kind(part) for part in content} not in ({"image"}, {"image", "text"}):
+        return message
+    stands = _TOOL_IMAGE if message["role"] == "tool" else _USER_IMAGE
+    texts: list[str] = []
+    for part in content:
+        if part["type"] == "text":
+            texts.append(part["text"])
+        elif texts[-1:] != [stands]:
+            texts.append(stands)
+    return {**message, "content": "\n".join(texts)}
+
+
+def _kind(part: Any) -> str | None:
+    return part.get("type") if isinstance(part, dict) else None
+
+
+_USER_IMAGE = "(image omitted: model does not support images)"
+_TOOL_IMAGE = "(tool image omitted: model does not support images)"

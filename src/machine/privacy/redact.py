@@ -6,45 +6,25 @@ text inside a string stays JSON.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
+from machine.privacy.anchors import possible
+from machine.privacy.patterns import Rule, rules
+
 _SECRET_NAME = re.compile(r"KEY(?!BOARD)|TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH(?!OR)", re.IGNORECASE)
-_PRIVATE_KEY = re.compile(
-    r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:(?:(?!-----BEGIN ).)*?-----END (?:[A-Z]+ )*PRIVATE KEY(?: BLOCK)?-----"
-    r"|(?:\s|\\[nr])+[A-Za-z0-9+/=]{40,}(?:(?:\s|\\[nr])+[A-Za-z0-9+/=]{16,})*)",
-    re.DOTALL,
-)
-"""In JSON text too, where a line ends in a spelt `\\n`; a key whose end was cut away goes as far as it is there."""
 _SHORTEST = 8
-_PLUGINS = (
-    ("artifactory", "ArtifactoryDetector"),
-    ("aws", "AWSKeyDetector"),
-    ("azure_storage_key", "AzureStorageKeyDetector"),
-    ("basic_auth", "BasicAuthDetector"),
-    ("cloudant", "CloudantDetector"),
-    ("discord", "DiscordBotTokenDetector"),
-    ("github_token", "GitHubTokenDetector"),
-    ("gitlab_token", "GitLabTokenDetector"),
-    ("jwt", "JwtTokenDetector"),
-    ("mailchimp", "MailchimpDetector"),
-    ("npm", "NpmDetector"),
-    ("openai", "OpenAIDetector"),
-    ("pypi_token", "PypiTokenDetector"),
-    ("sendgrid", "SendGridDetector"),
-    ("slack", "SlackDetector"),
-    ("square_oauth", "SquareOAuthDetector"),
-    ("stripe", "StripeDetector"),
-    ("telegram_token", "TelegramBotTokenDetector"),
-    ("twilio", "TwilioKeyDetector"),
-)
+_BATCH = 64 * 1024
+"""Characters that are looked at together: few enough for a processor's cache."""
+_CLEAN: set[bytes] = set()
+"""Hashes of texts that hold no credential of a fixed form: a session is looked at again with every turn of it."""
+_REMEMBERED = 1 << 17
 
 
 @dataclass(frozen=True)
@@ -57,7 +37,7 @@ class Finding:
 
 @dataclass
 class _Redactor:
-    exact: dict[str, str]
+    secrets: Mapping[str, list[tuple[str, str]]]
     names: dict[str, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
 
@@ -74,7 +54,7 @@ class _Redactor:
                 return value
 
     def text(self, text: str, place: str) -> str:
-        for secret, rule in sorted(_secrets(text, self.exact), key=lambda found: -len(found[0])):
+        for secret, rule in self.secrets.get(text, ()):
             if secret in text:
                 number = self.names.setdefault(secret, str(len(self.names) + 1))
                 text = text.replace(secret, f"<secret:{rule}:{number}>")
@@ -83,8 +63,15 @@ class _Redactor:
 
 
 def redacted(value: Any, environ: Mapping[str, str] | None = None) -> tuple[Any, list[Finding]]:
-    """A copy of a JSON value with every secret replaced, and what was found where (`messages[3].content`)."""
-    redactor = _Redactor(_environment(os.environ if environ is None else environ))
+    """A JSON value with every secret replaced, and what was found where (`messages[3].content`).
+
+    The value is copied where there is something to replace, and is itself returned where there is nothing.
+    """
+    exact = _environment(os.environ if environ is None else environ)
+    secrets = _secrets(value, exact)
+    if not secrets:
+        return value, []
+    redactor = _Redactor(secrets)
     return redactor.value(value, ""), redactor.findings
 
 
@@ -106,28 +93,71 @@ def _is_path(value: str) -> bool:
     return False
 
 
-def _secrets(text: str, exact: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    if len(text) < _SHORTEST:
-        return
-    for secret, rule in exact.items():
-        if secret in text:
-            yield secret, rule
-    for match in _PRIVATE_KEY.finditer(text):
-        yield match.group(), "private-key"
-    for rule, pattern in _patterns():
-        for match in pattern.finditer(text):
+def _texts(value: Any) -> set[str]:
+    """Every text in a JSON value that is long enough to hold a secret, keys too."""
+    found: set[str] = set()
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, str):
+            found.add(item)
+        elif isinstance(item, dict):
+            found.update(item)
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple):
+            waiting.extend(item)
+    return {text for text in found if len(text) >= _SHORTEST}
+
+
+def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
+    batch, size = [], 0
+    for text in texts:
+        batch.append(text)
+        size += len(text)
+        if size >= _BATCH:
+            yield batch
+            batch, size = [], 0
+    yield batch
+
+
+def _secrets(value: Any, exact: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
+    """Of each text that holds secrets: them, the longest first, each with its rule. Equal texts are looked at once."""
+    texts = _texts(value)
+    found: dict[str, list[tuple[str, str]]] = {}
+    for text in texts if exact else ():
+        if secrets := list(_exact(text, exact)):
+            found[text] = secrets
+    for text, secrets in _formed(texts):
+        found[text] = [*found.get(text, ()), *secrets]
+    return {text: sorted(secrets, key=lambda secret: -len(secret[0])) for text, secrets in found.items()}
+
+
+def _formed(texts: Iterable[str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """Texts that hold credentials of a fixed form. A text that was found to hold none is not looked at again."""
+    marks = {text: _mark(text) for text in texts}
+    for batch in _batches(text for text, mark in marks.items() if mark not in _CLEAN):
+        near = possible(rules(), batch)
+        for text in batch:
+            matching = possible(near, [text]) if near and len(batch) > 1 else near
+            if secrets := list(_matches(text, matching)):
+                yield text, secrets
+            else:
+                if len(_CLEAN) >= _REMEMBERED:
+                    _CLEAN.clear()
+                _CLEAN.add(marks[text])
+
+
+def _mark(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _exact(text: str, exact: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return ((secret, rule) for secret, rule in exact.items() if secret in text)
+
+
+def _matches(text: str, rules: Iterable[Rule]) -> Iterator[tuple[str, str]]:
+    for rule in rules:
+        for match in rule.pattern.finditer(text):
             secret = next((g for g in match.groups() if g and len(g) >= _SHORTEST), match.group())
             if len(secret) >= _SHORTEST:
-                yield secret, rule
-
-
-@cache
-def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """The plugins' own expressions; imported at the first scan."""
-    from importlib import import_module
-
-    found = []
-    for module, name in _PLUGINS:
-        plugin = getattr(import_module(f"detect_secrets.plugins.{module}"), name)
-        found += [(module.replace("_", "-"), pattern) for pattern in plugin.denylist]
-    return tuple(found)
+                yield secret, rule.name

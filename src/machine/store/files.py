@@ -17,6 +17,9 @@ from machine.errors import StoreError
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
+LOCK_SECONDS = 30.0
+_POLL_SECONDS = 0.01
+"""How often a held lock is asked for: a holder is done in milliseconds."""
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -32,6 +35,7 @@ def private_folder(path: Path) -> Path:
         for folder in reversed(missing):
             folder.mkdir(FOLDER_MODE, exist_ok=True)
             folder.chmod(FOLDER_MODE)
+            sync_folder(folder.parent)
         status = path.lstat()
         if not stat.S_ISDIR(status.st_mode):
             kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not a folder"
@@ -81,18 +85,21 @@ def write_private(path: Path, data: bytes) -> None:
 
 
 def append_line(path: Path, line: bytes, *, cut_torn: bool = False) -> None:
-    """Appends one line (its LF is added) and syncs; for small logs whose lines need no lock of their own.
+    """Appends one line (its LF is added) and syncs; for small logs that one process at a time writes.
 
-    With `cut_torn`, what a crash left of a line is cut off first, so that it cannot spoil this one.
+    A line that cannot be written whole is cut off again. With `cut_torn`, what a crash left of a line is cut off too,
+    so that it cannot spoil this one.
     """
     descriptor = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         with explained(path):
-            if cut_torn:
-                size, torn = torn_tail(descriptor)
-                os.ftruncate(descriptor, size - len(torn))
-            write_all(descriptor, line + b"\n")
-            os.fsync(descriptor)
+            size, torn = torn_tail(descriptor)
+            if cut_torn and torn:
+                size -= len(torn)
+                os.ftruncate(descriptor, size)
+            if not size:
+                sync_folder(path.parent)
+            write_or_cut(descriptor, line + b"\n", size)
     finally:
         os.close(descriptor)
 
@@ -110,6 +117,17 @@ def torn_tail(descriptor: int) -> tuple[int, bytes]:
             break
         keep -= step
     return size, b"".join(reversed(chunks))
+
+
+def write_or_cut(descriptor: int, data: bytes, size: int) -> None:
+    """Writes and syncs `data` after the first `size` bytes of a file; what fails is cut off again."""
+    try:
+        write_all(descriptor, data)
+        os.fsync(descriptor)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, size)
+        raise
 
 
 def write_all(descriptor: int, data: bytes) -> None:
@@ -131,6 +149,32 @@ def sync_folder(folder: Path) -> None:
 
 
 @contextlib.contextmanager
+def locked(lock: Path) -> Iterator[None]:
+    """Holds the lock file `lock`, alone among processes and threads; a process that dies lets go of it.
+
+    Raises:
+        StoreError: another holds it for longer than `LOCK_SECONDS`, or it cannot be locked.
+    """
+    from filelock import FileLock, Timeout
+
+    os.close(open_private(lock, os.O_RDWR | os.O_CREAT))
+    held = FileLock(lock, timeout=LOCK_SECONDS, mode=FILE_MODE)
+    with explained(lock):
+        try:
+            held.acquire(poll_interval=_POLL_SECONDS)
+        except Timeout as error:
+            raise StoreError(
+                f"{lock} has been held by another process for {LOCK_SECONDS:.0f} s",
+                next_step="wait for the other Machine process, then run the command again",
+            ) from error
+    try:
+        yield
+    finally:
+        with explained(lock):
+            held.release()
+
+
+@contextlib.contextmanager
 def explained(path: Path) -> Iterator[None]:
     """Turns the system's error about `path` into a StoreError with a next step."""
     try:
@@ -147,6 +191,8 @@ def _mend(error: OSError, path: Path) -> str:
             return f"free space on the disk that holds {path.parent}, then run the command again"
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return f"make {path.parent} writable for you, or set MACHINE_DATA_DIR to another folder"
+        case errno.EIO | errno.EFBIG | errno.ESTALE | errno.ENOLCK | errno.EXDEV | errno.ENOSYS | errno.EOPNOTSUPP:
+            return f"check the disk that holds {path.parent}, or set MACHINE_DATA_DIR to a folder on a local one"
         case errno.EISDIR | errno.ENOTDIR | errno.ENAMETOOLONG | errno.EINVAL:
             return "choose another file"
         case errno.ELOOP:

@@ -1,9 +1,12 @@
 """The pool's index: where each row lies and what its listings need, in SQLite, always rebuildable from the pool.
 
 The pool is the truth. The index says how many of its bytes it has read (`covers`); whatever lies beyond is read when
-the index is opened. An index that does not fit its pool (another file, a shorter or an edited one) or is damaged is
-made anew; one that cannot be written, or that another process holds, is left alone and made in memory for this once. A
-later row of the same turn, or of the same content, supersedes the earlier one: listings show the last word on a turn.
+the index is opened, and kept once it is worth a sync. An index that does not fit its pool (another file, a shorter or
+an edited one), is of another schema, or is damaged is made anew; one that cannot be written, or that another process
+holds, is left alone and made in memory for this once.
+
+A later row of the same turn, or of the same content, supersedes the earlier one: listings show the last word on a turn.
+An observed row has no say over a good or a bad one.
 """
 
 import contextlib
@@ -21,20 +24,29 @@ from machine.errors import StoreError
 from machine.store.files import explained, open_private
 from machine.trace import Row, Tag, check, decode
 
+_VERSION = 2
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS covers (bytes INTEGER NOT NULL, mark TEXT NOT NULL, broken INTEGER NOT NULL);
-CREATE TABLE IF NOT EXISTS rows (
+DROP TABLE IF EXISTS covers;
+DROP TABLE IF EXISTS rows;
+CREATE TABLE covers (bytes INTEGER NOT NULL, mark TEXT NOT NULL, broken INTEGER NOT NULL);
+CREATE TABLE rows (
     offset INTEGER PRIMARY KEY, length INTEGER NOT NULL, id TEXT NOT NULL UNIQUE, tag TEXT NOT NULL,
-    digest TEXT NOT NULL, turn TEXT NOT NULL, session TEXT NOT NULL, last_entry TEXT NOT NULL,
+    digest BLOB NOT NULL, turn BLOB NOT NULL, session TEXT NOT NULL, last_entry TEXT NOT NULL,
     note TEXT, superseded INTEGER NOT NULL DEFAULT 0);
-CREATE INDEX IF NOT EXISTS by_digest ON rows (digest);
-CREATE INDEX IF NOT EXISTS by_turn ON rows (turn);
-CREATE INDEX IF NOT EXISTS by_session ON rows (session);
-CREATE INDEX IF NOT EXISTS by_tag ON rows (superseded, tag);
+CREATE INDEX by_digest ON rows (digest);
+CREATE INDEX by_turn ON rows (turn);
+CREATE INDEX by_session ON rows (session);
+CREATE INDEX by_tag ON rows (tag, offset) WHERE superseded = 0
 """
+_INTO_ROWS = "INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _MARK = 4096
 """Bytes at the start of the pool, and before the end of what is covered, whose hash ties an index to its pool."""
 _BUSY_SECONDS = 10.0
+_KEPT_LINES, _KEPT_BYTES = 8, 1 << 18
+"""What an opening reads beyond the covered bytes is kept from here on: less is read again faster than it is synced."""
+_CACHE_KIB = 65536
+_LAST = "\U0010ffff"
+"""After every character that an id is made of."""
 
 
 @dataclass(frozen=True)
@@ -81,11 +93,15 @@ class Index:
 
     def find(self, prefix: str) -> list[Place]:
         """Rows, superseded ones too, whose id begins with `prefix`; at most two, which is enough to say: ambiguous."""
-        return self._places("substr(id, 1, ?) = ? ORDER BY offset LIMIT 2", [len(prefix), prefix])
+        return self._places("id >= ? AND id < ? ORDER BY id LIMIT 2", [prefix, prefix + _LAST])
 
     def same(self, row: Row) -> Place | None:
         """The row in force that has the same content as `row`."""
-        return next(iter(self._places("superseded = 0 AND digest = ?", [row.digest])), None)
+        return next(iter(self._places("superseded = 0 AND digest = ?", [_key(row.digest)])), None)
+
+    def holds(self, turn: bytes) -> bool:
+        """Whether a turn (`turn_key`) has a row, superseded ones too."""
+        return bool(self._ask("SELECT 1 FROM rows WHERE turn = ? LIMIT 1", [turn]))
 
     def tagged_entries(self, session: str) -> set[str]:
         """The last entry of every turn of `session` that has a row."""
@@ -119,41 +135,63 @@ class Index:
         return self._caught_up(":memory:")
 
     def _caught_up(self, path: Path | str) -> sqlite3.Connection:
+        """An index that has read all of the pool; what is not kept of it is forgotten when it is closed."""
         db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
-            db.executescript(_SCHEMA)
-            if self._covered(db) != _size(self._pool):
+            db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            if _version(db) != _VERSION:
+                _make(db)
+            end = readable(self._pool)
+            if self._covered(db, end) != end:
                 db.execute("BEGIN IMMEDIATE")
-                self._catch_up(db)
-                db.execute("COMMIT")
+                if self._catch_up(db):
+                    db.execute("COMMIT")
         except BaseException:
             db.close()
             raise
         return db
 
-    def _covered(self, db: sqlite3.Connection) -> int:
-        """The bytes of the pool that the index has read; -1 if what it has read is no longer there."""
+    def _covered(self, db: sqlite3.Connection, end: int) -> int:
+        """The bytes of the pool, which has `end`, that the index has read; -1 if they are no longer the same."""
         covered, mark = db.execute("SELECT bytes, mark FROM covers").fetchone() or (-1, "")
-        return int(covered) if 0 <= covered <= _size(self._pool) and mark == _mark(self._pool, covered) else -1
+        return int(covered) if 0 <= covered <= end and mark == _mark(self._pool, covered) else -1
 
-    def _catch_up(self, db: sqlite3.Connection) -> None:
-        start = self._covered(db)
+    def _catch_up(self, db: sqlite3.Connection) -> bool:
+        """Reads what the index has not read yet, and says whether that was enough to be kept."""
+        end = readable(self._pool)
+        start = self._covered(db, end)
         if start < 0:
             db.execute("DELETE FROM rows")
             db.execute("DELETE FROM covers")
             db.execute("INSERT INTO covers VALUES (0, '', 0)")
             start = 0
-        end, broken = start, 0
-        for offset, line in lines(self._pool, start):
-            end = offset + len(line) + 1
+        reached, count, broken = start, 0, 0
+        for offset, line in lines(self._pool, start, end):
+            reached = offset + len(line) + 1
+            count += 1
             broken += not _add(db, offset, line)
-        values = [end, _mark(self._pool, end), broken]
+        values = [reached, _mark(self._pool, reached), broken]
         db.execute("UPDATE covers SET bytes = ?, mark = ?, broken = broken + ?", values)
+        return count >= _KEPT_LINES or reached - start >= _KEPT_BYTES
 
 
 def _private(path: Path) -> Path:
     os.close(open_private(path, os.O_RDWR | os.O_CREAT))
     return path
+
+
+def _version(db: sqlite3.Connection) -> int:
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _make(db: sqlite3.Connection) -> None:
+    """Empty tables of this schema, in place of whatever is there."""
+    db.execute("BEGIN IMMEDIATE")
+    if _version(db) != _VERSION:  # else another process was faster
+        for statement in _SCHEMA.split(";"):
+            db.execute(statement)
+        db.execute(f"PRAGMA user_version = {_VERSION}")
+    db.execute("COMMIT")
 
 
 def _add(db: sqlite3.Connection, offset: int, line: bytes) -> bool:
@@ -163,48 +201,60 @@ def _add(db: sqlite3.Connection, offset: int, line: bytes) -> bool:
         check(row)
     except (msgspec.MsgspecError, RecursionError):
         return not line.strip()
-    turn = turn_key(row.source.entries)
-    db.execute("UPDATE rows SET superseded = 1 WHERE digest = ? OR turn = ?", [row.digest, turn])
-    values = (
-        offset,
-        len(line),
-        row.id,
-        row.tag,
-        row.digest,
-        turn,
-        row.source.session,
-        row.source.entries[-1],
-        row.note,
-    )
-    db.execute(
-        "INSERT OR REPLACE INTO rows (offset, length, id, tag, digest, turn, session, last_entry, note) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        values,
-    )
+    source, keys = row.source, (_key(row.digest), turn_key(row.source.entries, row.source.part))
+    outranked = row.tag == "observed" and _judged(db, keys)
+    if not outranked:
+        db.execute("UPDATE rows SET superseded = 1 WHERE superseded = 0 AND (digest = ? OR turn = ?)", keys)
+    values = (offset, len(line), row.id, row.tag, *keys, source.session, source.entries[-1], row.note, outranked)
+    try:
+        db.execute(f"INSERT {_INTO_ROWS}", values)
+    except sqlite3.IntegrityError:  # the id is there already; OR REPLACE would make every other row three times as slow
+        db.execute(f"INSERT OR REPLACE {_INTO_ROWS}", values)
     return True
 
 
-def turn_key(entries: Sequence[str]) -> str:
-    """What makes two rows rows of the same turn: its entry ids, which forks and clones of a session keep."""
-    return hashlib.sha256("\n".join(entries).encode()).hexdigest()
+def _judged(db: sqlite3.Connection, keys: tuple[bytes, bytes]) -> bool:
+    """Whether a good or bad row in force has this digest or is of this turn."""
+    found = db.execute("SELECT tag FROM rows WHERE superseded = 0 AND (digest = ? OR turn = ?)", keys)
+    return any(tag != "observed" for (tag,) in found)
 
 
-def lines(pool: Path, start: int = 0) -> Iterator[tuple[int, bytes]]:
-    """Every complete line of the pool from byte `start` on, with its offset; a torn last line is not read."""
+def turn_key(entries: Sequence[str], part: int = 0) -> bytes:
+    """What makes two rows rows of the same part of a turn: its entry ids, which forks and clones of a session keep."""
+    return _key("\n".join([str(part), *entries]))
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(errors="ignore"), digest_size=16).digest()
+
+
+def lines(pool: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
+    """Every complete line of the pool from byte `start` to `end`, with its offset."""
     with contextlib.suppress(FileNotFoundError), pool.open("rb") as file:
         file.seek(start)
         offset = start
         for line in file:
-            if not line.endswith(b"\n"):
+            if not line.endswith(b"\n") or offset + len(line) > end:
                 return
             yield offset, line[:-1]
             offset += len(line)
 
 
-def _size(pool: Path) -> int:
+def readable(pool: Path) -> int:
+    """The pool's size in bytes, less the rows of a turn that a crash kept from being written together."""
     with contextlib.suppress(FileNotFoundError):
-        return pool.stat().st_size
+        size = pool.stat().st_size
+        begin, end = pending(pool) or (size, size)
+        return begin if size < end else size
     return 0
+
+
+def pending(pool: Path) -> tuple[int, int] | None:
+    """From which byte of the pool to which one the rows of one turn are being written, or were when a crash came."""
+    with contextlib.suppress(FileNotFoundError, ValueError):
+        begin, end = map(int, pool.with_suffix(".pending").read_bytes().split())
+        return begin, end
+    return None
 
 
 def _mark(pool: Path, covered: int) -> str:

@@ -1,9 +1,11 @@
 """The pool: `traces.jsonl`, append-only, one row a line.
 
-What a crash can lose: nothing that `append` has returned for. A row is written under the project's lock in one go and
+What a crash can lose: nothing that `append` has returned for. Rows are written under the project's lock in one go and
 synced before `append` returns; a write that fails half-way is cut off again. Bytes after the last LF (a crash in the
 middle of a write) are moved to `traces.torn`, never deleted, before the next append, unless they are a whole line that
-only lacks its LF. Readers see whole lines only.
+only lacks its LF. The rows of one turn are there together or not at all: while several are written, `traces.pending`
+says from which byte to which, and what a crash leaves of them is not read, and set aside likewise. Readers see whole
+lines only.
 """
 
 import contextlib
@@ -12,7 +14,7 @@ import hashlib
 import json
 import os
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -21,11 +23,20 @@ import msgspec
 
 from machine.errors import Refused, StoreError
 from machine.home import machine_home
-from machine.store.files import append_line, explained, open_private, private_folder, sync_folder, torn_tail, write_all
-from machine.store.index import Index, Place
+from machine.store.files import (
+    append_line,
+    explained,
+    locked,
+    open_private,
+    private_folder,
+    sync_folder,
+    torn_tail,
+    write_or_cut,
+    write_private,
+)
+from machine.store.index import Index, Place, pending, turn_key
 from machine.trace import Row, decode, encode
 
-LOCK_SECONDS = 30.0
 _T = TypeVar("_T")
 
 
@@ -44,6 +55,11 @@ class Pool:
         self.path = path
 
     @property
+    def lock(self) -> Path:
+        """Held by whoever writes to the project's folder."""
+        return self.path.with_suffix(".lock")
+
+    @property
     def torn(self) -> Path:
         """Where bytes go that a crash left half-written."""
         return self.path.with_suffix(".torn")
@@ -54,13 +70,43 @@ class Pool:
         Raises:
             StoreError: it could not be written (disk full, no permission, lock held); the pool is as it was.
         """
+        return self.append_all([row])[0]
+
+    def append_all(self, rows: Sequence[Row]) -> list[Appended]:
+        """Adds the rows of one turn as `append` adds one, with one write: all that are new, or none.
+
+        Raises:
+            StoreError: they could not be written; the pool is as it was.
+        """
         private_folder(self.path.parent)
-        with _locked(self.path.with_suffix(".lock")):
-            held = self._ask(lambda index: index.same(row), None)
-            if held and held.tag == row.tag and row.note in (None, held.note):
-                return Appended(held.id, duplicate=True)
-            _append(self.path, encode(row), torn=self.torn)
-        return Appended(row.id, duplicate=False)
+        with locked(self.lock):
+            nothing: list[Place | None] = [None] * len(rows)
+            same = self._ask(lambda index: [index.same(row) for row in rows], nothing)
+            held = [place if _says(place, row) else None for place, row in zip(same, rows, strict=True)]
+            self._write([row for row, place in zip(rows, held, strict=True) if place is None])
+        return [
+            Appended(place.id if place else row.id, duplicate=place is not None)
+            for row, place in zip(rows, held, strict=True)
+        ]
+
+    def append_observed(self, rows: Sequence[Row]) -> int:
+        """Adds those rows, all at once, of whose part of a turn and of whose content the pool holds none, by any tag.
+
+        Returns:
+            How many were added.
+
+        Raises:
+            StoreError: they could not be written; the pool is as it was.
+        """
+        private_folder(self.path.parent)
+        with locked(self.lock):
+            new = self._ask(lambda index: [row for row in rows if not _known(index, row)], list(rows))
+            self._write(new)
+        return len(new)
+
+    def holds(self, turns: Sequence[tuple[str, ...]]) -> list[bool]:
+        """Whether each of the turns, given by its entry ids, has a row, of any tag and superseded ones too."""
+        return self._ask(lambda index: [index.holds(turn_key(turn)) for turn in turns], [False] * len(turns))
 
     def rows(self, tag: str | None = None) -> Iterator[Row]:
         """Every row in force, oldest first; a later row of the same turn stands for the earlier ones."""
@@ -95,6 +141,10 @@ class Pool:
         """The last entry id of every turn of a session that has a row."""
         return self._ask(lambda index: index.tagged_entries(session), set())
 
+    def _write(self, rows: Sequence[Row]) -> None:
+        if rows:
+            _append(self.path, [encode(row) for row in rows], torn=self.torn)
+
     def _places(self, tag: str | None = None, newest: int | None = None) -> list[Place]:
         return self._ask(lambda index: index.places(tag, newest), [])
 
@@ -119,62 +169,74 @@ class Pool:
 
     def _ask(self, ask: Callable[[Index], _T], nothing: _T) -> _T:
         """The index's answer; `nothing` where there is no pool yet, and so no index to make."""
-        if not self.path.exists():
-            return nothing
+        with explained(self.path):
+            if not self.path.exists():
+                return nothing
         with Index(self.path, self.path.with_suffix(".index")) as index:
             return ask(index)
 
 
-def append_elsewhere(path: Path, row: Row) -> None:
-    """Adds a row to a file of the user's choosing; its folder must be there, and nothing in the file is moved.
+def append_elsewhere(path: Path, *rows: Row) -> None:
+    """Adds rows to a file of the user's choosing; its folder must be there, and nothing in the file is moved.
 
     Raises:
-        StoreError: the folder is missing, or the row could not be written; the file is as it was.
+        StoreError: the folder is missing, or the rows could not be written; the file is as it was.
     """
     if not path.parent.is_dir():
         raise StoreError(f"{path.parent} is not a folder", next_step=f"mkdir -p {shlex.quote(str(path.parent))}")
     name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
-    with _locked(private_folder(machine_home() / "locks") / f"{name}.lock"):
-        _append(path, encode(row), torn=None)
+    with locked(private_folder(machine_home() / "locks") / f"{name}.lock"):
+        _append(path, [encode(row) for row in rows], torn=None)
 
 
-@contextlib.contextmanager
-def _locked(lock: Path) -> Iterator[None]:
-    from filelock import FileLock, Timeout
-
-    os.close(open_private(lock, os.O_RDWR | os.O_CREAT))
-    try:
-        with FileLock(lock, timeout=LOCK_SECONDS, mode=0o600):
-            yield
-    except Timeout as error:
-        raise StoreError(
-            f"{lock} has been held by another process for {LOCK_SECONDS:.0f} s",
-            next_step="wait for the other Machine process, then run the command again",
-        ) from error
+def _says(place: Place | None, row: Row) -> bool:
+    """Whether the row at `place`, of the same content, says all that `row` would."""
+    return place is not None and row.tag in (place.tag, "observed") and row.note in (None, place.note)
 
 
-def _append(path: Path, line: bytes, torn: Path | None) -> None:
-    new = not path.exists()
+def _known(index: Index, row: Row) -> bool:
+    return index.holds(turn_key(row.source.entries, row.source.part)) or index.same(row) is not None
+
+
+def _append(path: Path, rows: Sequence[bytes], torn: Path | None) -> None:
+    """Writes rows and syncs; with `torn`, in a pool: what a crash left is put there first, and rows come together."""
     descriptor = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         with explained(path):
+            if torn is not None:
+                _set_aside(path, descriptor, torn)
             size, tail = torn_tail(descriptor)
-            if tail and torn is not None and not _is_json(tail):
-                stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-                append_line(torn, f"# set aside {stamp}\n".encode() + tail)
-                size -= len(tail)
-                os.ftruncate(descriptor, size)
-                tail = b""
-            try:
-                write_all(descriptor, (b"\n" if tail else b"") + line + b"\n")
-                os.fsync(descriptor)
-            except OSError:
-                os.ftruncate(descriptor, size)
-                raise
-            if new:
+            if not size:
                 sync_folder(path.parent)
+            data = (b"\n" if tail else b"") + b"".join(row + b"\n" for row in rows)
+            with _together(path, size, size + len(data)) if torn and len(rows) > 1 else contextlib.nullcontext():
+                write_or_cut(descriptor, data, size)
     finally:
         os.close(descriptor)
+
+
+def _set_aside(path: Path, descriptor: int, torn: Path) -> None:
+    """Moves to `torn` what a crash left of a turn's rows, or of a line."""
+    begun = pending(path)
+    size, tail = torn_tail(descriptor)
+    if begun is not None and begun[0] < size < begun[1]:
+        tail = os.pread(descriptor, size - begun[0], begun[0])
+    elif _is_json(tail):
+        tail = b""
+    if tail:
+        stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        append_line(torn, f"# set aside {stamp}\n".encode() + tail)
+        os.ftruncate(descriptor, size - len(tail))
+    path.with_suffix(".pending").unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _together(path: Path, begin: int, end: int) -> Iterator[None]:
+    """While it is open, a pool that does not reach `end` is read up to `begin`."""
+    note = path.with_suffix(".pending")
+    write_private(note, f"{begin} {end}".encode())
+    yield
+    note.unlink()
 
 
 def _is_json(tail: bytes) -> bool:

@@ -16,8 +16,10 @@ from pathlib import Path
 import msgspec
 
 from machine.home import machine_home
-from machine.store.files import append_line, explained, private_folder, write_private
+from machine.store.blobs import Blobs
+from machine.store.files import append_line, explained, locked, private_folder, write_private
 from machine.store.pool import Pool
+from machine.store.settings import Settings, changed, read_settings
 from machine.trace import well_formed
 
 OLD_NAMES = ("train.jsonl", "rejected.jsonl", "observed.jsonl")
@@ -53,6 +55,11 @@ class Project:
         return Pool(self.folder / "traces.jsonl")
 
     @property
+    def blobs(self) -> Blobs:
+        """The images that rows name by hash."""
+        return Blobs(self.folder / "blobs")
+
+    @property
     def train(self) -> Path:
         """What `/train sft` writes."""
         return self.folder / "train"
@@ -75,18 +82,38 @@ class Project:
             write_private(about, json.dumps({"version": 1, "path": str(self.root)}).encode() + b"\n")
         return self.folder
 
+    def settings(self) -> Settings:
+        """The project's settings; defaults where none was set.
+
+        Raises:
+            StoreError: the file is damaged, or of a newer Machine.
+        """
+        return read_settings(self._settings)
+
+    def set(self, **changes: bool) -> Settings:
+        """Changes some of the settings, durably, and returns them all.
+
+        Raises:
+            StoreError: the file is damaged, of a newer Machine, or cannot be written; it is as it was.
+        """
+        self.make()
+        with locked(self.pool.lock):
+            write_private(self._settings, changed(self._settings, changes))
+        return self.settings()
+
     def refused(self, command: str, reason: str) -> None:
         """Notes what was refused and why, for `/machine data`."""
         self.make()
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        append_line(self._refusals, msgspec.json.encode(Refusal(at, command, well_formed(reason))))
+        with locked(self.pool.lock):
+            append_line(self._refusals, msgspec.json.encode(Refusal(at, command, well_formed(reason))), cut_torn=True)
 
     def refusals(self) -> list[Refusal]:
         """What was refused, oldest first; lines that are not whole are skipped."""
         found = []
         if self._refusals.exists():
             with explained(self._refusals):
-                lines = self._refusals.read_bytes().split(b"\n")
+                *lines, _ = self._refusals.read_bytes().split(b"\n")
             for line in lines:
                 with contextlib.suppress(msgspec.MsgspecError):
                     found.append(msgspec.json.decode(line, type=Refusal))
@@ -96,6 +123,10 @@ class Project:
         """Files of earlier tools that lie in the store or in the project's `data/`: neither selected nor migrated."""
         places = [self.folder, self.root / "data"]
         return [place / name for place in places for name in OLD_NAMES if (place / name).exists()]
+
+    @property
+    def _settings(self) -> Path:
+        return self.folder / "settings.json"
 
     @property
     def _refusals(self) -> Path:

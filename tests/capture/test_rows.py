@@ -3,8 +3,9 @@ import json
 
 import pytest
 
+from machine.capture.rows import Recorder, capture, preview
 from machine.capture.session import read
-from machine.capture.trajectory import NO_RESULT, Recorder, row_of
+from machine.capture.trajectory import NO_RESULT
 from machine.errors import Refused
 from machine.trace import check, decode, encode
 from sessions import TOOL, Script
@@ -13,7 +14,8 @@ from sessions import TOOL, Script
 @pytest.fixture
 def make(tmp_path):
     def row(script: Script, **options):
-        return row_of(read(script.save(tmp_path / "s.jsonl")), tag="good", **options)
+        [row] = capture(read(script.save(tmp_path / "s.jsonl")), tag="good", **options).rows
+        return row
 
     return row
 
@@ -139,7 +141,7 @@ def test_an_orphan_result_is_dropped_outside_the_turn_and_refused_inside(make):
     s.assistant("", [("c1", {})])
     kept = s.result("c1", "x")
     s.assistant("Done.")
-    s.entry("compaction", summary="S", firstKeptEntryId=kept, tokensBefore=9)
+    s.entry("compaction", summary="S", firstKeptEntryId=kept, tokensBefore=9, systemMessage=s.entries[0]["message"])
     s.user("One")
     s.assistant("1")
     row = make(s)
@@ -243,15 +245,103 @@ def test_a_compaction_before_the_turn_is_what_the_model_saw(make):
     assert text[2:] == ["Kept question", "Kept answer", "New", "Newer"]
 
 
-def test_a_compaction_inside_the_turn_is_refused(make):
+def test_a_compaction_inside_the_turn_makes_a_row_for_each_context(tmp_path):
     s = Script(tools=[TOOL])
-    s.user("Fix it")
-    call = s.assistant("", [("c1", {})])
+    s.user("Old")
+    s.assistant("Older")
+    user = s.user("Fix it")
+    call = s.assistant("Looking.", [("c1", {})])
     s.result("c1", "x")
-    compaction = s.entry("compaction", summary="S", firstKeptEntryId=call, tokensBefore=9)
+    s.entry("compaction", summary="S", firstKeptEntryId=call, tokensBefore=9, systemMessage=s.entries[0]["message"])
+    s.assistant("More.", [("c2", {})])
+    s.result("c2", "y")
     s.assistant("Fixed.")
-    with pytest.raises(Refused, match=compaction):
+    before, after = capture(read(s.save(tmp_path / "s.jsonl")), tag="good", answer="Mended.").rows
+    assert [m["content"] for m in before.messages] == ["You are Pi.", "Old", "Older", "Fix it", "Looking."]
+    assert [m["role"] for m in after.messages] == [
+        "system",
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "assistant",
+    ]
+    assert "S" in after.messages[1]["content"]
+    assert (before.target, after.target) == ((4,), (4, 6))
+    assert (before.source.part, after.source.part) == (0, 1)
+    assert before.source.entries == after.source.entries
+    assert before.source.entries[0] == user
+    assert [[e.kind for e in row.edits] for row in (before, after)] == [[], ["answer_replaced"]]
+    assert after.messages[-1]["content"] == "Mended."
+    assert preview(before) == ("Fix it", "Looking.")
+
+
+def test_a_compaction_that_embeds_what_it_kept_is_read_once(make):
+    s = Script(tools=[TOOL])
+    s.user("Old")
+    s.assistant("Older")
+    kept = [
+        s.entries[-1]["message"]
+        | {"content": [{"type": "thinking", "thinking": "hmm"}, {"type": "text", "text": "Older"}]}
+    ]
+    kept += [{"role": "assistant", "content": [{"type": "toolCall"}], "stopReason": "error"}, {"role": "label", "x": 1}]
+    s.entry("compaction", summary="S", retainedTail=kept, tokensBefore=9, systemMessage=s.entries[0]["message"])
+    s.user("New")
+    s.assistant("Newer")
+    row = make(s)
+    assert [m["content"] for m in row.messages][2:] == ["Older", "New", "Newer"]
+    assert row.target == (4,)
+    assert row.source.messages[1:3] == (s.entries[3]["id"], None)
+    assert "hmm" not in json.dumps(row.messages)
+
+
+def test_edits_inside_the_turn_are_not_seen_by_the_steps_before_them(tmp_path):
+    s = Script(tools=[TOOL])
+    s.user("Read it")
+    s.assistant("", [("c1", {})])
+    result = s.result("c1", "ten thousand lines")
+    s.assistant("", [("c2", {})])
+    s.entry("context_edit", targetId=result, replacement={"content": "pruned"})
+    s.result("c2", "y")
+    s.assistant("Done.")
+    before, after = capture(read(s.save(tmp_path / "s.jsonl")), tag="good").rows
+    assert [m["content"] for m in before.messages if m["role"] == "tool"] == ["ten thousand lines"]
+    assert [m["content"] for m in after.messages if m["role"] == "tool"] == ["pruned", "y"]
+    assert (before.target, after.target) == ((2, 4), (6,))
+
+
+def test_tools_that_come_in_the_middle_of_a_turn_were_not_there_before(tmp_path):
+    s = Script(tools=[TOOL])
+    s.user("Hi")
+    s.assistant("", [("c1", {})])
+    s.result("c1", "x")
+    s.message(role="system", content="", toolsAdded=[{**TOOL, "name": "write"}])
+    s.assistant("Done.")
+    before, after = capture(read(s.save(tmp_path / "s.jsonl")), tag="good").rows
+    assert [tool["name"] for tool in before.tools] == ["read"]
+    assert [tool["name"] for tool in after.tools] == ["read", "write"]
+
+
+def test_answers_of_several_models_are_labelled(make):
+    s = Script(tools=[TOOL])
+    s.user("Hi")
+    s.assistant("", [("c1", {})])
+    s.result("c1", "x")
+    s.assistant("Done.", model="n")
+    row = make(s)
+    assert [(e.kind, e.detail) for e in row.edits] == [("models_mixed", "answers of p/m, p/n")]
+    assert row.source.models == (None, None, "p/m", None, "p/n")
+
+
+def test_a_session_that_records_no_prompt_is_refused_unless_that_is_wanted(make):
+    s = Script(prompt=None)
+    s.user("Hi")
+    s.assistant("Hello.")
+    with pytest.raises(Refused, match="does not record what the system prompt was"):
         make(s)
+    row = make(s, recorder=Recorder(promptless=True))
+    assert (roles(row), [e.kind for e in row.edits]) == (["user", "assistant"], ["prompt_missing"])
 
 
 def test_prompt_and_tools_of_a_host_that_does_not_record_them_are_taken_live(make):
@@ -263,17 +353,19 @@ def test_prompt_and_tools_of_a_host_that_does_not_record_them_are_taken_live(mak
     assert row.tools == (TOOL,)
 
 
-def test_an_image_is_a_visible_placeholder(make):
+def test_an_image_is_named_by_its_hash_and_kept_apart(tmp_path):
     s = Script()
-    s.message(
-        role="user",
-        content=[{"type": "text", "text": "See"}, {"type": "image", "data": "QUJD", "mimeType": "image/png"}],
-    )
+    picture = {"type": "image", "data": "QUJD", "mimeType": "image/png"}
+    s.message(role="user", content=[{"type": "text", "text": "See"}, picture, picture])
     s.assistant("A picture.")
-    row = make(s)
-    assert "[image image/png sha256:" in row.messages[1]["content"]
+    captured = capture(read(s.save(tmp_path / "s.jsonl")), tag="good")
+    [row], [name] = captured.rows, captured.pictures
+    assert row.messages[1]["content"][0] == {"type": "text", "text": "See"}
+    assert [part["image"] for part in row.messages[1]["content"][1:]] == [f"sha256:{name}"] * 2
+    assert captured.pictures[name].data == b"ABC"
     assert "QUJD" not in json.dumps(row.messages)
-    assert [e.kind for e in row.edits] == ["image_replaced"]
+    assert {e.kind for e in row.edits} == {"image_stored"}
+    check(decode(encode(row)))
 
 
 def test_secrets_are_redacted_before_the_row_exists_also_in_arguments(make, monkeypatch):
@@ -420,10 +512,11 @@ def test_whatever_an_entry_holds_there_is_a_row_that_reads_back_or_a_refusal(tmp
         if any(not isinstance(entry, dict) for entry in s.entries):
             continue
         try:
-            row = row_of(read(s.save(tmp_path / "s.jsonl")), tag="good", answer="A")
+            captured = capture(read(s.save(tmp_path / "s.jsonl")), tag="good", answer="A")
         except Refused:
             continue
-        check(decode(encode(row)))
+        for row in captured.rows:
+            check(decode(encode(row)))
 
 
 def test_json_that_is_nested_too_deep_is_refused(make):

@@ -1,0 +1,129 @@
+"""`machine import`: every turn of session files, each once, into the pools of the projects they were recorded in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import click
+
+from machine.capture.rows import Captured, Recorder, capture_turn
+from machine.capture.session import Session, read
+from machine.capture.turn import turns, unanswered
+from machine.commands.common import shown
+from machine.commands.good import keep_pictures
+from machine.errors import Refused, SessionFault
+from machine.host import Host
+from machine.report import Report, Table
+from machine.store.project import Project
+from machine.trace import TAGS, Tag
+
+
+@dataclass
+class _Tally:
+    """What became of one file."""
+
+    file: Path
+    project: Project | None = None
+    turns: int = 0
+    added: int = 0
+    held: int = 0
+    unanswered: int = 0
+    refused: list[str] = field(default_factory=list)
+    damaged: Sequence[int] = ()
+    failed: str = ""
+
+    def cells(self) -> tuple[str, ...]:
+        """The file's line of the table."""
+        counts = (self.turns, self.added, self.held, len(self.refused), self.unanswered, len(self.damaged))
+        return (self.file.name, *map(str, counts), "" if self.project is None else self.project.folder.name)
+
+
+@click.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--tag", type=click.Choice(TAGS), default="observed", show_default=True, help="The tag of the rows.")
+@click.option("--branches", is_flag=True, help="Turns of abandoned branches too, not only of the one that Pi resumes.")
+@click.option("--here", is_flag=True, help="Into this folder's project, wherever the sessions were recorded.")
+@click.option("--no-prompt", is_flag=True, help="Keep turns of a Pi before 0.86, whose files lack the system prompt.")
+@click.pass_obj
+def import_(host: Host, files: tuple[Path, ...], tag: Tag, branches: bool, here: bool, no_prompt: bool) -> Report:
+    """Put every turn of Pi session files into the pool, each once. The files are only read."""
+    tallies = [_Tally(file) for file in files]
+    for tally in tallies:
+        try:
+            session = read(tally.file)
+            tally.project = Project.at(Path(session.cwd) if session.cwd and not here else host.cwd)
+            _import(host, session, tally, tag, branches, Recorder(promptless=no_prompt))
+        except SessionFault as fault:
+            tally.failed = fault.whole
+    host.progress(None)
+    return _report(tallies, tag)
+
+
+def _import(host: Host, session: Session, tally: _Tally, tag: Tag, branches: bool, recorder: Recorder) -> None:
+    tally.damaged = session.damaged
+    project = tally.project
+    assert project is not None
+    seen: set[tuple[str, ...]] = set()
+    paths = [session.path(leaf) for leaf in (session.leaves() if branches else [session.last])]
+    tally.unanswered = len({entry for path in paths for entry in unanswered(path)})
+    for branch, turn in ((path, turn) for path in paths for turn in turns(path)):
+        entries = tuple(head.id for head in branch.heads[turn.start : turn.end + 1])
+        if entries in seen:
+            continue
+        seen.add(entries)
+        tally.turns += 1
+        host.progress(f"{tally.file.name}: turn {tally.turns}")
+        if project.pool.holds([entries])[0]:
+            tally.held += 1
+            continue
+        try:
+            captured = capture_turn(branch[: turn.end + 1], turn, tag=tag, recorder=recorder)
+        except Refused as refusal:
+            tally.refused.append(f"{tally.file.name}: {refusal.message}")
+            continue
+        tally.added += _keep(project, captured, tag)
+
+
+def _keep(project: Project, captured: Captured, tag: Tag) -> bool:
+    """Whether the turn was new."""
+    project.make()
+    keep_pictures(project, captured)
+    if tag == "observed":
+        return project.pool.append_observed(captured.rows) > 0
+    return not all(kept.duplicate for kept in project.pool.append_all(captured.rows))
+
+
+def _report(tallies: Sequence[_Tally], tag: Tag) -> Report:
+    failed = [tally.failed for tally in tallies if tally.failed]
+    refused = [reason for tally in tallies for reason in tally.refused]
+    damaged = [
+        f"{tally.file.name}: {len(tally.damaged)} damaged line(s) left out, first at {tally.damaged[0]}"
+        for tally in tallies
+        if tally.damaged
+    ]
+    added = sum(tally.added for tally in tallies)
+    lines = [tally.cells() for tally in tallies if not tally.failed]
+    table = Table(
+        "files", ("file", "turns", "added", "held before", "refused", "no answer", "damaged lines", "store"), lines
+    )
+    facts = [
+        {
+            "file": str(tally.file),
+            "turns": tally.turns,
+            "added": tally.added,
+            "held": tally.held,
+            "unanswered": tally.unanswered,
+            "refused": tally.refused,
+            "damaged": list(tally.damaged),
+            "failed": tally.failed,
+        }
+        for tally in tallies
+    ]
+    return Report(
+        title=f"{added} turn(s) added as {tag}",
+        tables=[table] if lines else [],
+        notes=[*failed, *damaged, *shown(refused)],
+        next_step="machine tagged" if added else "",
+        data={"files": facts},
+        exit_code=1 if failed else 0,
+    )

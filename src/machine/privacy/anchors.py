@@ -1,0 +1,214 @@
+"""Anchors: which patterns can match in a text at all, told by bytes that none of their matches lacks.
+
+Python's `re` takes 0.3 s for a MB with the patterns of detect-secrets, a search for a few bytes under 1 ms. What can
+stand outside a long run of name characters is looked for in the whole text; all the rest, only in the runs of at
+least `RUN` and the `CONTEXT` bytes before each, a few per cent of what an agent's session holds. Nothing is lost: each
+condition below follows from its pattern, and a pattern that isn't here word for word, flags too, may always match.
+
+Texts are looked at as UTF-8, so that one pass serves all: every byte beyond ASCII counts as a name character.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+
+from machine.privacy.patterns import PRIVATE_KEY, Rule
+
+RUN = 20
+"""Bytes. `AKIA` and 16 more is the shortest key that is looked for in runs only."""
+CONTEXT = 176
+"""Bytes before a run: AWS's name and what follows it, the longest that may stand before a value but for `_GAP`."""
+_GAP = b" " * ((CONTEXT - 32) // 2)
+"""Cloudant's name and value may be any number of spaces apart, in two places; all else before a value is 32 bytes."""
+_NAME = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-/+\\" + bytes(range(0x80, 0x100))
+_SHAPE = bytes.maketrans(_NAME + b"'", b"a" * len(_NAME) + b'"')
+_RUNS = bytes(97 if byte in _NAME else 32 for byte in range(0x100))
+SAME_AS_ASCII = {"\u017f": b"s", "\u212a": b"k", "\u0131": b"i", "\u0130": b"i"}
+"""All the characters beyond ASCII that `re.IGNORECASE` takes for a letter of ASCII."""
+
+
+@dataclass(frozen=True)
+class _Views:
+    """One text as the conditions look at it; each view is made when first asked for."""
+
+    text: bytes
+
+    @cached_property
+    def lower(self) -> bytes:
+        return self.text.lower()
+
+    @cached_property
+    def folded(self) -> bytes:
+        return _folded(self.text)
+
+    @cached_property
+    def spans(self) -> list[tuple[int, int]]:
+        """From where to where each long run of name characters goes, in order."""
+        names = self.text.translate(_RUNS)
+        find, run, found, end = names.find, b"a" * RUN, [], 0
+        while end >= 0 and (start := find(run, end)) >= 0:
+            end = find(b" ", start + RUN)
+            found.append((start, end if end >= 0 else len(names)))
+        return found
+
+    @cached_property
+    def runs(self) -> bytes:
+        """The long runs only."""
+        return b" ".join([self.text[start:end] for start, end in self.spans])
+
+    @cached_property
+    def near(self) -> bytes:
+        """The long runs, what stands before them and one byte after; no byte twice, so that neighbours stay such."""
+        found, last = [], 0
+        for start, end in self.spans:
+            found.append(self.text[max(last, start - CONTEXT) : end + 1])
+            last = end + 1
+        return b"".join(found)
+
+    @cached_property
+    def folded_near(self) -> bytes:
+        return _folded(self.near)
+
+    @cached_property
+    def shape(self) -> bytes:
+        """`near` with each name character an `a` and each quote a double one."""
+        return self.near.translate(_SHAPE)
+
+
+def _folded(text: bytes) -> bytes:
+    text = text.lower()
+    for character, letter in SAME_AS_ASCII.items():
+        text = text.replace(character.encode(), letter)
+    return text
+
+
+_Need = Callable[[_Views], bool]
+
+
+def possible(rules: Sequence[Rule], texts: Iterable[str]) -> list[Rule]:
+    """Those of the rules that may match in one of the texts; all that do match are among them."""
+    views = _Views(b"\n".join(text.encode("utf-8", "surrogatepass") for text in texts))
+    met = cache(lambda need: need(views))
+    return [rule for rule in rules if all(met(need) for need in NEEDS.get(rule.pattern, ()))]
+
+
+def _text(literal: bytes) -> _Need:
+    return lambda views: literal in views.text
+
+
+def _lower(literal: bytes) -> _Need:
+    return lambda views: literal in views.lower
+
+
+def _runs(*literals: bytes) -> _Need:
+    return lambda views: any(literal in views.runs for literal in literals)
+
+
+def _in_shape(literal: bytes) -> _Need:
+    return lambda views: literal in views.shape
+
+
+def _search(view: Callable[[_Views], bytes], pattern: bytes) -> _Need:
+    search = re.compile(pattern).search
+    return lambda views: search(view(views)) is not None
+
+
+def _any_runs(views: _Views) -> bytes:
+    return views.runs
+
+
+def _any_text(views: _Views) -> bytes:
+    return views.text
+
+
+def _any_near(views: _Views) -> bytes:
+    return views.near
+
+
+def _folded_near(views: _Views) -> bytes:
+    return views.folded_near
+
+
+def _shape(views: _Views) -> bytes:
+    return views.shape
+
+
+def _around_cloudant(views: _Views) -> bytes:
+    return views.folded if _GAP in views.near else views.folded_near
+
+
+_ARTIFACTORY = _search(
+    _any_text,
+    rb'A(?<![^\s\x1c-\x1f=:"\x80-\xff]A)(?:KC[A-Za-z0-9]{10}|P(?:[0-9A-F]|[\x80-\xff]+)[A-Za-z0-9]{8})',
+)
+"""Both kinds, with the mark before; a digit or a space may be one beyond ASCII."""
+_CREDENTIALS = rb"[^:/?#\[\]@!$&'()*+,;=\s]+"
+_CLOUDANT = _search(_around_cloudant, rb"cl(?:ou(?:dant)?)?[_-]?(?:api)?(?:key|pw|pass|token)")
+_IN_URL = _in_shape(b":" + b"a" * 24)
+_CLOUDANT_URL = _search(_shape, rb":a{24,}@")
+_CLOUDANT_NAME = (
+    r"""(?:(?<=\W)|(?<=^))(?:\[|)(?:"|\'|)(?:cloudant|cl|clou)(?:_|-|)(?:api|)(?:key|pwd|pw|password|pass|token)"""
+    r"""(?:"|\'|)(?:\]|)(?: *)(?:=|:|:=|=>| +|::)(?: *)(?:"|\'|)"""
+)
+_CLOUDANT_HOST = r"\@[\w\-]+\.cloudant\.com"
+
+NEEDS: dict[re.Pattern[str], tuple[_Need, ...]] = {
+    PRIVATE_KEY: (_text(b"PRIVATE KEY"), _text(b"-----BEGIN ")),
+    re.compile(r'(?:\s|=|:|"|^)AKC[a-zA-Z0-9]{10,}(?:\s|"|$)'): (_ARTIFACTORY,),
+    re.compile(r'(?:\s|=|:|"|^)AP[\dABCDEF][a-zA-Z0-9]{8,}(?:\s|"|$)'): (_ARTIFACTORY,),
+    re.compile(r"(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}"): (
+        _runs(b"A3T", b"ABIA", b"ACCA", b"AKIA", b"ASIA"),
+    ),
+    re.compile(
+        r"aws.{0,20}?(?:key|pwd|pw|password|pass|token).{0,20}?[\'\"]([0-9a-zA-Z/+]{40})[\'\"]", re.IGNORECASE
+    ): (
+        _in_shape(b'"' + b"a" * 40),
+        _search(_shape, rb'"a{40,120}"'),
+        _search(_folded_near, rb"aws.{0,80}(?:key|pw|pass|token)"),
+    ),
+    re.compile(r"AccountKey=[a-zA-Z0-9+\/=]{88}"): (_text(b"AccountKey="),),
+    re.compile(r"://[^:/\?\#\[\]@!\$\&'\(\)\*\+,;=\s]+:([^:/\?\#\[\]@!\$\&'\(\)\*\+,;=\s]+)@"): (
+        _text(b"://"),
+        _text(b"@"),
+        _search(_any_text, b"://" + _CREDENTIALS + b":" + _CREDENTIALS + b"@"),
+    ),
+    re.compile(_CLOUDANT_NAME + r"""([0-9a-f]{64})(?:"|\'|)""", re.IGNORECASE): (_CLOUDANT,),
+    re.compile(_CLOUDANT_NAME + r"""([a-z]{24})(?:"|\'|)""", re.IGNORECASE): (_CLOUDANT,),
+    re.compile(r"(?:https?\:\/\/)[\w\-]+\:([0-9a-f]{64})" + _CLOUDANT_HOST, re.IGNORECASE): (_IN_URL, _CLOUDANT_URL),
+    re.compile(r"(?:https?\:\/\/)[\w\-]+\:([a-z]{24})" + _CLOUDANT_HOST, re.IGNORECASE): (_IN_URL, _CLOUDANT_URL),
+    re.compile(r"[MNO][a-zA-Z\d_-]{23,25}\.[a-zA-Z\d_-]{6}\.[a-zA-Z\d_-]{27}"): (
+        _in_shape(b"a" * 6 + b"." + b"a" * 27),
+        _search(_shape, rb"\.(?<=a{24}\.)a{6,24}\.a{27}"),
+    ),
+    re.compile(r"(ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9_]{36}"): (_runs(b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"),),
+    re.compile(r"(glpat|gldt|glft|glsoat|glrt)-[A-Za-z0-9_\-]{20,50}(?!\w)"): (
+        _runs(b"glpat-", b"gldt-", b"glft-", b"glsoat-", b"glrt-"),
+    ),
+    re.compile(r"GR1348941[A-Za-z0-9_\-]{20,50}(?!\w)"): (_runs(b"GR1348941"),),
+    re.compile(r"glcbt-([0-9a-fA-F]{2}_)?[A-Za-z0-9_\-]{20,50}(?!\w)"): (_runs(b"glcbt-"),),
+    re.compile(r"glimt-[A-Za-z0-9_\-]{25}(?!\w)"): (_runs(b"glimt-"),),
+    re.compile(r"glptt-[A-Za-z0-9_\-]{40}(?!\w)"): (_runs(b"glptt-"),),
+    re.compile(r"glagent-[A-Za-z0-9_\-]{50,1024}(?!\w)"): (_runs(b"glagent-"),),
+    re.compile(r"gloas-[A-Za-z0-9_\-]{64}(?!\w)"): (_runs(b"gloas-"),),
+    re.compile(r"eyJ[A-Za-z0-9-_=]+\.[A-Za-z0-9-_=]+\.?[A-Za-z0-9-_.+/=]*?"): (_text(b"eyJ"),),
+    re.compile(r"[0-9a-z]{32}-us[0-9]{1,2}"): (_search(_any_runs, rb"-us(?<=[0-9a-z]{32}-us)[0-9]"),),
+    re.compile(r"\/\/.+\/:_authToken=\s*((npm_.+)|([A-Fa-f0-9-]{36})).*"): (_text(b"/:_authToken="),),
+    re.compile(r"sk-[A-Za-z0-9-_]*[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"): (_runs(b"T3BlbkFJ"),),
+    re.compile(r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9-_]{70,}"): (_runs(b"pypi-AgEIcHlwaS5vcmc"),),
+    re.compile(r"pypi-AgENdGVzdC5weXBpLm9yZw[A-Za-z0-9-_]{70,}"): (_runs(b"pypi-AgENdGVzdC5weXBpLm9yZw"),),
+    re.compile(r"SG\.[a-zA-Z0-9_-]{22}\.[a-zA-Z0-9_-]{43}"): (
+        _in_shape(b"aa." + b"a" * 22 + b"." + b"a" * 43),
+        _search(_any_near, rb"SG\."),
+    ),
+    re.compile(r"xox(?:a|b|p|o|s|r)-(?:\d+-)+[a-z0-9]+", re.IGNORECASE): (_lower(b"xox"),),
+    re.compile(
+        r"https://hooks\.slack\.com/services/T[a-zA-Z0-9_]+/B[a-zA-Z0-9_]+/[a-zA-Z0-9_]+", re.IGNORECASE | re.VERBOSE
+    ): (_search(_folded_near, rb"hooks\.slack\.com/services/t"),),
+    re.compile(r"sq0csp-[0-9A-Za-z\\\-_]{43}"): (_runs(b"sq0csp-"),),
+    re.compile(r"(?:r|s)k_live_[0-9a-zA-Z]{24}"): (_runs(b"k_live_"),),
+    re.compile(r"\d{8,10}:[0-9A-Za-z_-]{35}"): (_in_shape(b"a" * 8 + b":" + b"a" * 35),),
+    re.compile(r"AC[a-z0-9]{32}"): (_search(_any_runs, rb"AC[a-z0-9]{32}"),),
+    re.compile(r"SK[a-z0-9]{32}"): (_search(_any_runs, rb"SK[a-z0-9]{32}"),),
+}
+"""What each pattern needs; of one condition's literals, one."""

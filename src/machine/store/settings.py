@@ -1,0 +1,77 @@
+"""Settings: `settings.json`, what the user chose for one project.
+
+`version` is bumped when a reader of the old form could misread the new one; keys that this version does not know stay.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from machine.errors import StoreError
+from machine.store.files import explained
+
+SETTINGS_VERSION = 1
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """`auto`: compacted spans and headless runs are captured unasked. `footer`: Pi's status line speaks of the pool."""
+
+    auto: bool = False
+    footer: bool = True
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings in the file; defaults where there is none.
+
+    Raises:
+        StoreError: it is damaged, or of a newer version.
+    """
+    return _settings(path, _plain(path))
+
+
+def changed(path: Path, changes: Mapping[str, bool]) -> bytes:
+    """What the file holds once some of the settings are changed.
+
+    Raises:
+        StoreError: it is damaged, or of a newer version.
+        TypeError: there is no such setting.
+    """
+    plain = _plain(path)
+    plain |= msgspec.to_builtins(msgspec.structs.replace(_settings(path, plain), **changes))
+    return msgspec.json.format(msgspec.json.encode({"version": SETTINGS_VERSION} | plain)) + b"\n"
+
+
+def _plain(path: Path) -> dict[str, Any]:
+    try:
+        with explained(path):
+            data = path.read_bytes()
+    except StoreError as error:
+        if isinstance(error.__cause__, FileNotFoundError):
+            return {}
+        raise
+    try:
+        plain = msgspec.json.decode(data, type=dict[str, Any])
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise _damaged(path, error) from error
+    version = plain.get("version")
+    if type(version) is not int or version < 1:
+        raise _damaged(path, "it has no version")
+    if version > SETTINGS_VERSION:
+        raise StoreError(
+            f"{path} is of version {version}, from a newer Machine; this one reads version {SETTINGS_VERSION}",
+            next_step=f"update Machine, or remove {path}: the defaults come back",
+        )
+    return plain
+
+
+def _settings(path: Path, plain: dict[str, Any]) -> Settings:
+    try:
+        return msgspec.convert(plain, Settings)
+    except msgspec.ValidationError as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: Path, why: object) -> StoreError:
+    return StoreError(f"{path} is damaged: {why}", next_step=f"mend it, or remove {path}: the defaults come back")

@@ -1,0 +1,123 @@
+"""Each condition of `anchors` against its pattern: what matches is never left out."""
+
+import random
+import re
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from machine.privacy.anchors import NEEDS, SAME_AS_ASCII, possible
+from machine.privacy.patterns import Rule, rules
+from machine.privacy.redact import redacted
+
+PIECES = [
+    "\n",
+    " ",
+    "    ",
+    " " * 12,
+    '"',
+    "'",
+    ":",
+    "=",
+    "@",
+    ".",
+    "\\n",
+    "é",
+    "漢",
+    "\u0661",
+    "\u017f",
+    "\ud800",
+    "x" * 25,
+]
+RULES = {f"{rule.name}-{number}": rule for number, rule in enumerate(rules())}
+SEEDS = [
+    'aws_secret_key = "' + "aB3/" * 10 + '"',
+    "aw\u017f" + "\U0001f511" * 20 + "to\u212aen" + "\u6f22" * 20 + "'" + "\u017f" * 40 + "'",
+    "aw\u017f" + "\U0001f511 " * 10 + "token" + "\U0001f511 " * 10 + "'" + "a" * 40 + "'",
+    "cloudant_apikey" + " " * 100 + "::" + " " * 100 + '"' + "0a" * 32,
+    "clPA\u017f\u017f" + " " * 90 + "a" * 24,
+    "clou-\u212aey=" + "b" * 24,
+    "https://user:" + "\u212a" * 24 + "@host.CLOUDANT.com",
+    "https://user:" + "0a" * 32 + "@host.cloudant.com",
+    "M" + "\u0661" * 23 + "." + "\u0661" * 6 + "." + "x" * 27,
+    "\u0661" * 8 + ":" + "a" * 35,
+    "\u00a0AKC" + "a" * 10 + "\u2003",
+    "\x1cAP\u0661" + "a" * 8,
+    "XOXB-1-A",
+    "https://HOO\u212aS.slack.com/\u017fervices/T1/B1/1",
+    "AccountKey=" + "=" * 88,
+    "://a:b@ ://name:long-enough@",
+    "SG." + "a" * 22 + "." + "b" * 43,
+    "sq0csp-" + "\\" * 43,
+    "eyJa.a",
+    "//x/:_authToken=npm_a",
+    "-----BEGIN PRIVATE KEY-----\nMII\n-----END PRIVATE KEY-----",
+    "AKIA" + "A" * 16,
+]
+
+
+def plain(text: str) -> set[str]:
+    """The names of the rules that match, with no condition asked."""
+    return {name for name, rule in RULES.items() if rule.pattern.search(text)}
+
+
+def kept(texts: list[str]) -> set[str]:
+    left = possible(tuple(RULES.values()), texts)
+    return {name for name, rule in RULES.items() if rule in left}
+
+
+def test_every_pattern_of_this_detect_secrets_has_its_condition():
+    assert {rule.pattern for rule in rules()} == set(NEEDS)
+    assert kept(["nothing here", "at all"]) == set()
+
+
+@pytest.mark.parametrize("pattern", [r"AC[a-z0-9]{32,}", r"brand new"])
+def test_a_pattern_that_is_not_known_may_always_match(pattern):
+    rule = Rule("new", re.compile(pattern))
+    assert possible([rule], ["x"]) == [rule]
+
+
+def test_a_known_pattern_with_other_flags_may_always_match():
+    rule = Rule("new", re.compile(r"AC[a-z0-9]{32}", re.IGNORECASE))
+    assert possible([rule], ["x"]) == [rule]
+
+
+@pytest.mark.parametrize("name", RULES)
+@settings(max_examples=25, deadline=None)
+@given(data=st.data())
+def test_what_a_pattern_matches_is_kept_whatever_stands_around_it(name, data):
+    rule = RULES[name]
+    around = st.lists(st.sampled_from([*PIECES, *SEEDS]), max_size=3).map("".join)
+    text = data.draw(around) + data.draw(st.from_regex(rule.pattern)) + data.draw(around)
+    if rule.pattern.search(text):
+        assert rule in possible([rule], ["first", text, "last"])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_rare_spellings_are_kept(seed):
+    assert plain(seed)
+    assert plain(seed) <= kept([seed])
+    assert plain(seed) <= kept(["a" * 30, seed, "b" * 30])
+
+
+def test_random_texts_keep_all_that_matches():
+    dice = random.Random(5)
+    for _ in range(60):
+        text = "".join(dice.choices([*PIECES, *SEEDS, *(seed[: len(seed) // 2] for seed in SEEDS)], k=12))
+        assert plain(text) <= kept([text])
+
+
+def test_the_letters_that_fold_into_ascii_are_all_there_are():
+    ascii_letters = re.compile("[a-z]", re.IGNORECASE)
+    folding = {chr(code) for code in range(0x80, sys.maxunicode + 1) if ascii_letters.fullmatch(chr(code))}
+    assert folding == set(SAME_AS_ASCII)
+    assert all(re.fullmatch(SAME_AS_ASCII[character].decode(), character, re.IGNORECASE) for character in folding)
+
+
+def test_equal_texts_and_texts_of_one_batch_each_have_their_findings():
+    key = "AKIA" + "A" * 16
+    clean, found = redacted([key, f"x {key}", key, "y" * 100_000, f"{key} z"], {})
+    assert clean[:3] + clean[4:] == ["<secret:aws:1>", "x <secret:aws:1>", "<secret:aws:1>", "<secret:aws:1> z"]
+    assert [each.place for each in found] == ["[0]", "[1]", "[2]", "[4]"]
