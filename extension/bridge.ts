@@ -3,6 +3,8 @@
  *
  * A frame is one line of JSON, ended by the byte LF. Bytes are cut, not text: `node:readline` would also cut at U+2028.
  * All three streams are pipes, since anything that a child writes to Pi's own would corrupt RPC mode or draw over the TUI.
+ * The process is in a session of its own: what is sent to Pi's whole group (Ctrl-C, a closed terminal, `timeout`) does not
+ * reach it, and it ends with its input.
  */
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 
@@ -55,7 +57,7 @@ export class Peer {
 
 	constructor(python: string, args: string[], env: NodeJS.ProcessEnv, options: PeerOptions) {
 		this.options = options;
-		this.child = spawn(python, args, { stdio: "pipe", windowsHide: true, env });
+		this.child = spawn(python, args, { stdio: "pipe", windowsHide: true, detached: process.platform !== "win32", env });
 		this.child.stdout.on("data", (chunk: Buffer) => this.receive(chunk));
 		this.child.stderr.on("data", (chunk: Buffer) => {
 			this.stderrTail = (this.stderrTail + chunk.toString("utf8")).slice(-STDERR_TAIL);
@@ -100,8 +102,20 @@ export class Peer {
 		}
 	}
 
+	/** Closes the line and lets the process finish on its own. Waits until what was said is on its way, and no longer. */
+	async release(graceMs = 1000): Promise<void> {
+		this.stopping = true;
+		if (this.ended || this.child.pid === undefined) return;
+		this.child.unref();
+		this.child.stdout.destroy();
+		this.child.stderr.destroy();
+		const late = new Promise((resolve) => setTimeout(resolve, graceMs).unref());
+		await Promise.race([new Promise<void>((resolve) => this.child.stdin.end(() => resolve())), late]);
+		this.child.stdin.destroy();
+	}
+
 	private async hello(): Promise<Hello> {
-		const timer = setTimeout(() => this.end("it does not answer"), HELLO_TIMEOUT_MS);
+		const timer = setTimeout(() => this.stopping || this.end("it does not answer"), HELLO_TIMEOUT_MS).unref();
 		try {
 			const hello = (await this.request("hello", {})) as Hello;
 			this.greeted = true;

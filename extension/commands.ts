@@ -10,7 +10,10 @@ export const COMMANDS: Record<string, { description: string; words: string[] }> 
 	},
 	machine: {
 		description: "What Machine holds about this project, and its own set-up",
-		words: ["data", "doctor", "setup", "engine start", "engine stop", "engine status"],
+		words: [
+			"data", "auto", "auto on", "auto off", "footer", "footer on", "footer off",
+			"doctor", "setup", "engine start", "engine stop", "engine status",
+		],
 	},
 	train: {
 		description: "Check the tagged turns, train a student on them, measure it",

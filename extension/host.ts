@@ -15,44 +15,68 @@ type SessionManager = ExtensionContext["sessionManager"];
 /** The context is gone: its session was replaced. Python gives up what it wanted to ask. */
 export const GONE = -32001;
 export const UNKNOWN_METHOD = -32601;
-const STATUS = "machine";
+const KEY = "machine";
 const version = piVersion();
 
+/** One session's line in Pi's footer: a long job's latest, while there is one, else what Python says of the project. */
+export class Status {
+	private readonly said: { footer?: string; progress?: string } = {};
+	private shown: string | undefined | null = null; // of what the session before this one showed, nothing is known
+
+	say(ctx: ExtensionContext, part: "footer" | "progress", text: string | null | undefined): void {
+		this.said[part] = text || undefined;
+		const line = this.said.progress ?? this.said.footer;
+		if (line !== this.shown) ctx.ui.setStatus(KEY, line);
+		this.shown = line;
+	}
+}
+
 /** The methods by name. `reloadProviders` registers what the providers file holds now. */
-export function hostMethods(pi: ExtensionAPI, reloadProviders: () => string[]): Record<string, Method> {
+export function hostMethods(pi: ExtensionAPI, status: Status, reloadProviders: () => string[]): Record<string, Method> {
 	return {
 		"ui.select": (ctx, p) => ctx.ui.select(text(p.title), p.options as string[]),
 		"ui.confirm": (ctx, p) => ctx.ui.confirm(text(p.title), text(p.message)),
 		"ui.input": (ctx, p) => ctx.ui.input(text(p.title), text(p.placeholder)),
 		"ui.editor": (ctx, p) => ctx.ui.editor(text(p.title), text(p.prefill)),
 		"ui.notify": (ctx, p) => say(ctx, text(p.message), p.level as Level),
-		"ui.setStatus": (ctx, p) => setStatus(ctx, p.text as string | null),
-		"ui.setWidget": (ctx, p) => ctx.ui.setWidget(STATUS, (p.lines as string[] | null) ?? undefined),
+		"ui.setStatus": (ctx, p) => status.say(ctx, "progress", p.text as string | null),
+		"ui.setFooter": (ctx, p) => {
+			if (p.session === ctx.sessionManager.getSessionId()) status.say(ctx, "footer", p.text as string | null);
+		},
+		"ui.setWidget": (ctx, p) => ctx.ui.setWidget(KEY, (p.lines as string[] | null) ?? undefined),
 		"report.show": (ctx, p) => {
 			say(ctx, text(p.text), p.level as Level);
 			if (!ctx.hasUI && p.exitCode) process.exitCode = p.exitCode as number;
 		},
-		"session.info": (ctx) => ({
-			id: ctx.sessionManager.getSessionId(),
-			file: ctx.sessionManager.getSessionFile() ?? null,
-			leaf: ctx.sessionManager.getLeafId(),
-			answer: lastAnswer(ctx.sessionManager),
-			cwd: ctx.cwd,
-			mode: ctx.mode ?? null,
-			hasUI: ctx.hasUI,
-			idle: ctx.isIdle(),
-			model: ctx.model ? { provider: ctx.model.provider, id: ctx.model.id } : null,
-			piVersion: version,
-		}),
+		"session.info": sessionInfo,
 		"session.branch": (ctx) => ctx.sessionManager.getBranch(),
 		"pi.systemPrompt": (ctx) => ctx.getSystemPrompt(),
-		"pi.tools": () => {
-			const active = new Set(pi.getActiveTools());
-			const tools = pi.getAllTools().filter((tool) => active.has(tool.name));
-			return tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
-		},
+		"pi.tools": () => activeTools(pi),
 		"pi.registerProviders": () => reloadProviders(),
 	};
+}
+
+/** Where Pi is: the session, its leaf and last answer, the mode. */
+export function sessionInfo(ctx: ExtensionContext) {
+	return {
+		id: ctx.sessionManager.getSessionId(),
+		file: ctx.sessionManager.getSessionFile() ?? null,
+		leaf: ctx.sessionManager.getLeafId(),
+		answer: lastAnswer(ctx.sessionManager),
+		cwd: ctx.cwd,
+		mode: ctx.mode ?? null,
+		hasUI: ctx.hasUI,
+		idle: ctx.isIdle(),
+		model: ctx.model ? { provider: ctx.model.provider, id: ctx.model.id } : null,
+		piVersion: version,
+	};
+}
+
+/** The schemas of the tools that the model is given now. */
+export function activeTools(pi: ExtensionAPI) {
+	const active = new Set(pi.getActiveTools());
+	const tools = pi.getAllTools().filter((tool) => active.has(tool.name));
+	return tools.map(({ name, description, parameters }) => ({ name, description, parameters }));
 }
 
 /** Shows `message` where the user looks: Pi's chat, or stderr where Pi has no UI, so that stdout stays the model's. */
@@ -67,16 +91,6 @@ function readable({ ui: { theme } }: ExtensionContext, message: string): string 
 	const [title = "", ...lines] = message.split("\n");
 	const coloured = lines.map((line) => theme.fg(line.startsWith("Next: ") ? "accent" : "text", line));
 	return [theme.fg("dim", "") + theme.bold(theme.fg("text", title)), ...coloured].join("\n");
-}
-
-/** Shows a long job's latest line: in the footer, in place of the one before, or on stderr. */
-export function showProgress(ctx: ExtensionContext, line: string): void {
-	if (ctx.hasUI) setStatus(ctx, line);
-	else say(ctx, line);
-}
-
-export function setStatus(ctx: ExtensionContext, status: string | null | undefined): void {
-	ctx.ui.setStatus(STATUS, status || undefined);
 }
 
 function text(value: unknown): string {

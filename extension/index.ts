@@ -6,8 +6,9 @@
  */
 import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-agent";
 import { isPeerGone, type Params, Peer } from "./bridge.ts";
+import { Capture, captures } from "./capture.ts";
 import { COMMANDS } from "./commands.ts";
-import { GONE, hostMethods, say, setStatus, showProgress, UNKNOWN_METHOD } from "./host.ts";
+import { GONE, hostMethods, say, Status, UNKNOWN_METHOD } from "./host.ts";
 import { registerProviders } from "./providers.ts";
 import { environment, interpreters, makeEnvironment, pythonEnv, SIDECAR_ARGS, systemPython } from "./python.ts";
 
@@ -18,6 +19,7 @@ interface Shared {
 	connection?: Promise<Peer>;
 	opening: boolean;
 	calls: number;
+	running: number;
 	toldUnusable: boolean;
 	serve(method: string, params: Params): Promise<unknown>;
 }
@@ -27,12 +29,23 @@ const holder = globalThis as { [KEY]?: Shared };
 const NO_PYTHON = `Machine has no Python environment yet.\nNext: /machine setup (it makes one in ${environment()})`;
 
 export default function machine(pi: ExtensionAPI): void {
-	const shared = (holder[KEY] ??= { opening: false, calls: 0, toldUnusable: false, serve: async () => null });
+	const shared = (holder[KEY] ??= { opening: false, calls: 0, running: 0, toldUnusable: false, serve: async () => null });
 	const commands = new Map<string, ExtensionContext>(); // the contexts of the commands that are running
 	const registered = new Set<string>();
 	const problems = registerProviders(pi, registered);
-	const methods = hostMethods(pi, () => registerProviders(pi, registered));
-	const tell = (name: string) => shared.peer?.notify("event", { name });
+	const status = new Status();
+	const capture = new Capture(pi);
+	const methods = hostMethods(pi, status, () => registerProviders(pi, registered));
+	let settles = false; // Pi < 0.80 has no agent_settled
+
+	const tell = (name: string, capture?: Params) => shared.peer?.notify("event", { name, capture });
+
+	/** Tells Python that turns may have ended. Where they are captured this starts it, if need be, and fails in silence. */
+	const tellTurns = (name: string, ctx: ExtensionContext) => {
+		const due = capture.isDue(ctx);
+		if (due) connect(shared).catch(() => {});
+		tell(name, due ? capture.params(ctx, shared.peer) : undefined);
+	};
 
 	pi.on("session_start", (_event, ctx) => {
 		shared.session = ctx;
@@ -45,28 +58,40 @@ export default function machine(pi: ExtensionAPI): void {
 		};
 		shared.peer?.notify("ctx.dead", {}); // the old session's open dialogs never resolve: Python gives up its calls
 		for (const problem of problems.splice(0)) say(ctx, problem, "warning");
-		if (!ctx.hasUI) return; // headless: Python starts with the first command
+		capture.begin(ctx);
+		const { hasUI } = ctx;
+		if (!hasUI && !capture.isDue(ctx)) return; // headless: Python starts with the first command
 		connect(shared).then(
 			() => tell("session_start"),
 			(error: Error) => {
+				if (!hasUI) return;
 				if (!shared.toldUnusable && shared.session) say(shared.session, error.message, "warning");
 				shared.toldUnusable = true;
 			},
 		);
 	});
 
-	pi.on("agent_settled", () => tell("agent_settled"));
+	pi.on("agent_settled", (_event, ctx) => {
+		settles = true;
+		tellTurns("agent_settled", ctx);
+	});
 	pi.on("agent_end", () => {
-		setTimeout(() => shared.session?.isIdle() && tell("agent_settled"), 100).unref(); // Pi < 0.80 has no agent_settled
+		setTimeout(() => !settles && shared.session?.isIdle() && tellTurns("agent_settled", shared.session), 100).unref();
+	});
+	pi.on("session_compact", (event, ctx) => {
+		capture.compacted = true;
+		if (event.reason !== "threshold" && event.reason !== "overflow") tellTurns("session_compact", ctx); // else the run settles
 	});
 	pi.on("session_tree", () => tell("session_tree"));
 
-	pi.on("session_shutdown", async (event) => {
+	pi.on("session_shutdown", async (event, ctx) => {
+		const mayWrite = captures(ctx.cwd);
+		if (capture.isDue(ctx)) tellTurns("session_shutdown", ctx);
 		shared.session = undefined;
 		commands.clear();
 		if (event.reason !== "quit" && event.reason !== "reload") return;
 		delete holder[KEY];
-		await shared.peer?.stop();
+		await (mayWrite ? shared.peer?.release() : shared.peer?.stop());
 	});
 
 	for (const [name, { description, words }] of Object.entries(COMMANDS)) {
@@ -80,14 +105,16 @@ export default function machine(pi: ExtensionAPI): void {
 			handler: async (args, ctx) => {
 				const id = `command-${++shared.calls}`;
 				commands.set(id, ctx);
+				shared.running += 1;
 				try {
 					const canSetUp = name === "machine" && /^\s*setup\b/.test(args) && !process.env.MACHINE_PYTHON;
-					if (canSetUp && !(await connect(shared).catch(() => undefined))) return await setup(shared);
+					if (canSetUp && !(await connect(shared).catch(() => undefined))) return await setup(shared, status);
 					const peer = await connect(shared);
 					await peer.request("command", { name, args, ctx: id });
 				} catch (error) {
 					if (!isPeerGone(error)) fail(shared, (error as Error).message); // of a crash, the user is told already
 				} finally {
+					shared.running -= 1;
 					commands.delete(id);
 				}
 			},
@@ -108,7 +135,10 @@ async function open(shared: Shared): Promise<Peer> {
 	for (const python of interpreters()) {
 		const peer = new Peer(python, SIDECAR_ARGS, pythonEnv(), {
 			serve: (method, params) => shared.serve(method, params),
-			onCrash: (reason) => fail(shared, `Machine's Python process ended: ${reason}\nNext: the next command starts a new one`),
+			onCrash: (reason) => {
+				if (!shared.session?.hasUI && shared.running === 0) return; // nobody asked it for anything
+				fail(shared, `Machine's Python process ended: ${reason}\nNext: the next command starts a new one`);
+			},
 		});
 		shared.peer = peer;
 		try {
@@ -119,6 +149,7 @@ async function open(shared: Shared): Promise<Peer> {
 		} catch (error) {
 			problem = `Machine cannot use ${python}: ${(error as Error).message}`;
 		}
+		if (holder[KEY] !== shared) break; // Pi has quit, or reloads
 		problem += process.env.MACHINE_PYTHON ? "\nNext: mend or unset MACHINE_PYTHON" : "\nNext: /machine setup";
 	}
 	shared.peer = undefined;
@@ -126,20 +157,27 @@ async function open(shared: Shared): Promise<Peer> {
 }
 
 /** Makes Machine's Python environment, then starts Python in it. It takes minutes: the session may be another by then. */
-async function setup(shared: Shared): Promise<void> {
+async function setup(shared: Shared, status: Status): Promise<void> {
 	const python = await systemPython();
 	if (!python) return fail(shared, "Machine needs Python 3.11 or later, with venv, and found none.\nNext: install it, then /machine setup");
 	const question = `This makes a Python environment in ${environment()} and downloads Machine's packages into it.`;
 	if (shared.session?.hasUI && !(await shared.session.ui.confirm("Set up Machine?", question))) return;
 	try {
-		await makeEnvironment(python, (line) => shared.session && showProgress(shared.session, line));
+		await makeEnvironment(python, (line) => shared.session && progress(shared.session, status, line));
 		const peer = await connect(shared);
+		if (shared.session) status.say(shared.session, "progress", null);
 		if (shared.session) say(shared.session, `Machine is set up in ${environment()}.\nNext: ask Pi something, then /good`);
 		peer.notify("event", { name: "session_start" });
 	} catch (error) {
-		if (shared.session) setStatus(shared.session, null);
+		if (shared.session) status.say(shared.session, "progress", null);
 		fail(shared, `The set-up failed: ${(error as Error).message}`);
 	}
+}
+
+/** Shows a long job's latest line: in the footer, in place of the one before, or on stderr. */
+function progress(ctx: ExtensionContext, status: Status, line: string): void {
+	if (ctx.hasUI) status.say(ctx, "progress", line);
+	else say(ctx, line);
 }
 
 /** Says that something failed and, where Pi has no UI, makes Pi's exit code say so too. */

@@ -1,6 +1,7 @@
 from machine.cli import ShellHost
 from machine.commands import run
 from machine.footer import UNTAGGED, footer
+from machine.store.project import Project
 from sessions import Script
 
 
@@ -21,3 +22,12 @@ def test_counts_and_whether_the_last_turn_has_its_row(tmp_path):
     assert footer(tmp_path, "session-1", tagged) == "machine: 1 good"
     assert footer(tmp_path, "session-1", None) == "machine: 1 good"
     assert footer(tmp_path, "session-1", "later") == f"machine: 1 good · {UNTAGGED}"
+
+
+def test_capture_that_is_on_is_said_and_a_footer_that_is_off_says_nothing(tmp_path):
+    project = Project.at(tmp_path)
+    project.set(auto=True)
+    assert footer(tmp_path, "s1", None) == "machine: auto"
+    assert footer(tmp_path, "s1", "a1") == f"machine: auto · {UNTAGGED}"
+    project.set(footer=False)
+    assert footer(tmp_path, "s1", "a1") == ""

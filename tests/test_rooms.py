@@ -20,6 +20,7 @@ ORDER = [
     "evals",
     "release",
     "footer",
+    "observe",
     "commands",
 ]
 ENGINE = [

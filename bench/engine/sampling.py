@@ -116,11 +116,12 @@ def student(model: Llama) -> Lora:
 
 
 def merged_by_peft(folder: Path, adapter: Lora) -> torch.nn.Module:
-    """The adapter merged into transformers' model by PEFT."""
+    """The adapter merged into transformers' model by PEFT, which would change a tied embedding too."""
     with tempfile.TemporaryDirectory() as place:
         Path(place, "adapter_config.json").write_bytes(adapter.config_file(str(folder)))
         Path(place, "adapter_model.safetensors").write_bytes(adapter.weights_file())
         base = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
+        base.lm_head.weight = torch.nn.Parameter(base.lm_head.weight.detach().clone())
         return PeftModel.from_pretrained(base, place).merge_and_unload()
 
 

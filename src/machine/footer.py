@@ -5,18 +5,29 @@ from pathlib import Path
 from machine.store.project import Project
 from machine.trace import TAGS
 
+AUTO = "auto"
 UNTAGGED = "last turn untagged"
 
 
 def footer(cwd: Path, session: str, answer: str | None) -> str:
-    """Counts by tag, and whether the last turn is in none of them; empty where there is nothing to say.
+    """Counts by tag, whether turns are captured unasked, and whether the last turn is in the pool.
 
-    `answer` is the entry id of the last turn's final answer, None if there is no turn that could be tagged. Costs a
-    look into the pool's index, never a read of the pool.
+    Empty where there is nothing to say, or where the user has switched it off. `answer` is the entry id of the last
+    turn's final answer, None if there is no turn that could be tagged. Costs a look into the pool's index, never a read
+    of the pool.
+
+    Raises:
+        StoreError: the settings or the pool cannot be read.
     """
-    pool = Project.at(cwd).pool
+    project = Project.at(cwd)
+    settings = project.settings()
+    if not settings.footer:
+        return ""
+    pool = project.pool
     counts = pool.counts()
     parts = [", ".join(f"{counts[tag]} {tag}" for tag in TAGS if counts.get(tag))]
+    if settings.auto:
+        parts.append(AUTO)
     if answer is not None and answer not in pool.tagged_entries(session):
         parts.append(UNTAGGED)
     said = " · ".join(filter(None, parts))

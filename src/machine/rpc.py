@@ -1,7 +1,8 @@
 """RPC: JSON-RPC 2.0, both ways, over two pipes.
 
 A frame is one line of ASCII-escaped JSON ended by the byte LF, so that no character of the content (U+2028, a lone
-surrogate) can break one. Each request is served in a thread of its own; `serve` returns when the other end is gone.
+surrogate) can break one. Each request is served in a thread of its own, notifications one after another as they come;
+`serve` returns when the other end is gone.
 """
 
 from __future__ import annotations
@@ -71,7 +72,10 @@ class Peer:
             self._settle({"id": name, "error": {"code": GONE, "message": message}})
 
     def serve(self, handler: Handler) -> None:
-        """Reads frames until the other end closes the pipe, and answers its requests with `handler`."""
+        """Reads frames until the other end closes the pipe, and answers its requests with `handler`.
+
+        What `handler` does on a notification, which has no answer, must not wait for the other end.
+        """
         for line in self._reader:  # of bytes: they end at LF, and nowhere else
             if line.endswith(b"\n"):
                 self._receive(line, handler)
@@ -80,6 +84,8 @@ class Peer:
         frame = json.loads(line)
         if "method" not in frame:
             self._settle(frame)
+        elif "id" not in frame:
+            self._answer(frame, handler)
         else:
             threading.Thread(target=self._answer, args=(frame, handler), daemon=True).start()
 

@@ -286,7 +286,8 @@ def test_a_compaction_that_embeds_what_it_kept_is_read_once(make):
         | {"content": [{"type": "thinking", "thinking": "hmm"}, {"type": "text", "text": "Older"}]}
     ]
     kept += [{"role": "assistant", "content": [{"type": "toolCall"}], "stopReason": "error"}, {"role": "label", "x": 1}]
-    s.entry("compaction", summary="S", retainedTail=kept, tokensBefore=9, systemMessage=s.entries[0]["message"])
+    old = s.entries[1]["id"]
+    s.entry("compaction", summary="S", firstKeptEntryId=old, retainedTail=kept, systemMessage=s.entries[0]["message"])
     s.user("New")
     s.assistant("Newer")
     row = make(s)
@@ -294,6 +295,17 @@ def test_a_compaction_that_embeds_what_it_kept_is_read_once(make):
     assert row.target == (4,)
     assert row.source.messages[1:3] == (s.entries[3]["id"], None)
     assert "hmm" not in json.dumps(row.messages)
+
+
+def test_an_answer_that_was_omitted_is_not_learnt_from(make):
+    s = Script()
+    s.user("Hi")
+    draft = s.assistant("Draft")
+    s.entry("context_edit", targetId=draft, replacement=None)
+    s.assistant("Hello.")
+    row = make(s)
+    assert [m["content"] for m in row.messages] == ["You are Pi.", "Hi", "Hello."]
+    assert row.target == (2,)
 
 
 def test_edits_inside_the_turn_are_not_seen_by_the_steps_before_them(tmp_path):
@@ -362,7 +374,7 @@ def test_an_image_is_named_by_its_hash_and_kept_apart(tmp_path):
     [row], [name] = captured.rows, captured.pictures
     assert row.messages[1]["content"][0] == {"type": "text", "text": "See"}
     assert [part["image"] for part in row.messages[1]["content"][1:]] == [f"sha256:{name}"] * 2
-    assert captured.pictures[name].data == b"ABC"
+    assert captured.pictures[name] == b"ABC"
     assert "QUJD" not in json.dumps(row.messages)
     assert {e.kind for e in row.edits} == {"image_stored"}
     check(decode(encode(row)))

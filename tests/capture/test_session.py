@@ -77,10 +77,11 @@ def test_a_line_of_megabytes_and_one_without_its_lf_are_read(tmp_path):
 def test_a_file_that_changes_under_the_reader_is_noticed(tmp_path):
     s = Script()
     s.user("one")
+    s.user("two")
     session = read(s.save(tmp_path / "s.jsonl"))
-    s.entries.reverse()
+    s.entries[1]["id"], s.entries[2]["id"] = s.entries[2]["id"], s.entries[1]["id"]
     s.save(tmp_path / "s.jsonl")
-    with pytest.raises(SessionFault, match=r"changed while it was read|malformed"):
+    with pytest.raises(SessionFault, match="changed while it was read"):
         list(session.path())
 
 

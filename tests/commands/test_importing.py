@@ -32,6 +32,18 @@ def test_every_turn_is_observed_once_and_the_file_is_not_touched(tmp_path):
     assert file.read_bytes() == before
 
 
+def test_a_steered_turn_is_one_turn(tmp_path):
+    s = Script(cwd=str(tmp_path), tools=[TOOL])
+    s.user("Fix it")
+    s.assistant("", [("c1", {})])
+    s.result("c1", "x")
+    s.user("and keep the name")
+    s.assistant("Fixed.")
+    assert run(["import", str(s.save(tmp_path / "s.jsonl"))], ShellHost()).title.startswith("1 ")
+    [row] = Project.at(tmp_path).pool.rows()
+    assert len(row.target) == 2
+
+
 def test_a_tagged_turn_stays_what_it_was(tmp_path):
     file = talk(tmp_path).save(tmp_path / "s.jsonl")
     run(["good", "--session", str(file)], ShellHost())

@@ -67,6 +67,15 @@ def batch(model_id, seq_id=1, tokens=(1, 2, 3)):
             400,
             "dimuon",
         ),
+        (
+            "create_model",
+            {
+                "session_id": "SESSION", "model_seq_id": 0, "base_model": "BASE",
+                "lora_config": {"train_attn": False, "train_mlp": False, "train_unembed": False},
+            },
+            400,
+            "train_attn, train_mlp and train_unembed are all false",
+        ),
         ("optim_step", {"model_id": "x", "seq_id": 1, "adam_params": {}}, 404, "model_id"),
         ("save_weights", {"model_id": "MODEL", "seq_id": 1, "path": "../x"}, 400, "path: '../x'"),
         ("save_weights", {"model_id": "MODEL", "seq_id": 1, "path": "a b"}, 400, "path: 'a b'"),

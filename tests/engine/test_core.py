@@ -11,6 +11,7 @@ from machine.engine import samplers as samplers_module
 from machine.engine.checkpoints import CheckpointPath
 from machine.engine.core import Engine, Run, Session
 from machine.engine.faults import Fault, Gone, NotFound
+from machine.engine.models.lora import ALL, ATTENTION, MODULES, UNEMBED
 from machine.engine.samplers import Samplers
 from machine.engine.sampling.decoding import Decoder
 from machine.engine.sampling.requests import SampleRequest, SamplingParams
@@ -21,8 +22,7 @@ from machine.engine.training.trainer import Datum
 from machine.engine.work.futures import Answer
 from machine.engine.work.intake import Limits
 
-MODULES = ("q", "k", "v", "o", "gate", "up", "down")
-RUN = Run("session:train:0", 4, MODULES, None)
+RUN = Run("session:train:0", 4, ALL, None)
 PATH = CheckpointPath(RUN.model_id, "weights", "x")
 
 
@@ -168,11 +168,78 @@ def test_kernels_that_cannot_be_compiled_leave_the_engine_alive(engine, monkeypa
     assert "no space left" in caplog.text
 
 
-def test_a_checkpoint_of_another_shape_is_refused(engine):
+@pytest.mark.parametrize(
+    ("rank", "modules", "words"),
+    [
+        (8, ALL, "the model has rank 8"),
+        (4, (*ATTENTION, UNEMBED), "train_mlp True, train_unembed True; the model has rank 4, train_attn True, train_mlp False"),
+        (4, MODULES, "train_mlp True, train_unembed True; the model .* train_mlp True, train_unembed False"),
+    ],
+)  # fmt: skip
+def test_a_checkpoint_of_another_shape_is_refused(engine, rank, modules, words):
     trained(engine)
-    for run in (Run("session:train:1", 8, MODULES, None), Run("session:train:1", 4, ("q", "k", "v", "o"), None)):
-        with pytest.raises(Fault, match=r"path: tinker://session:train:0/weights/x has rank 4"):
-            engine.do_load(run, PATH, optimizer=False)
+    with pytest.raises(Fault, match=rf"path: tinker://session:train:0/weights/x has rank 4.*{words}"):
+        engine.do_load(Run("session:train:1", rank, modules, None), PATH, optimizer=False)
+
+
+def test_a_checkpoint_without_an_unembedding_is_refused_by_a_model_with_one(engine):
+    trained(engine, Run(RUN.model_id, 4, MODULES, None))
+    with pytest.raises(Fault, match=r"train_unembed False; the model has .* train_unembed True"):
+        engine.do_load(RUN, PATH, optimizer=False)
+
+
+def learn(engine, model_id):
+    """One more step of a model; what its adapter is then."""
+    trainee = engine._trainee(model_id)
+    trainer.forward_backward(engine.model, trainee.lora, rows(), Loss("cross_entropy", {}), backward=True)
+    trainee.step(AdamParams(learning_rate=1e-3))
+    return trainee.lora.parameters
+
+
+@pytest.mark.parametrize("modules", [ALL, (UNEMBED,)])
+def test_a_model_goes_on_bit_for_bit_where_its_checkpoint_was(engine, modules):
+    run = Run(RUN.model_id, 4, modules, None)
+    trainee = trained(engine, run)
+    assert float(trainee.lora.parameters["unembed.B"].abs().sum()) > 0
+    again = Run("session:train:1", 4, modules, None)
+    engine.runs[again.model_id] = again
+    engine.do_load(again, PATH, optimizer=True)
+    for _ in range(2):
+        first, second = (learn(engine, each.model_id) for each in (run, again))
+        assert first.keys() == second.keys()
+        assert all(torch.equal(first[key], second[key]) for key in first)
+
+
+def test_a_checkpoint_from_before_unembeddings_were_trained(engine):
+    """It goes on as it was, is sampled from, and in a model with `train_unembed` the unembedding begins anew."""
+    old = trained(engine, Run(RUN.model_id, 4, MODULES, None)).lora
+    config = engine.checkpoints.folder(PATH) / "adapter_config.json"
+    settings = json.loads(config.read_text())
+    del settings["exclude_modules"]
+    config.write_text(json.dumps(settings))
+    facts = engine.checkpoints.run(RUN.model_id)
+    same = Run("session:train:1", facts["rank"], facts["modules"], None)
+    engine.runs[same.model_id] = same
+    engine.do_create_from(same, PATH, optimizer=True)
+    assert engine._trainee(same.model_id).lora.parameters.keys() == old.parameters.keys()
+
+    new = Run("session:train:2", 4, ALL, None)
+    engine.runs[new.model_id] = new
+    with pytest.raises(Fault, match="not of this model") as caught:
+        engine.do_load(new, PATH, optimizer=True)
+    assert caught.value.next_step == "load the weights without it"
+    engine.do_load(new, PATH, optimizer=False)
+    lora = engine._trainee(new.model_id).lora
+    assert all(torch.equal(lora.parameters[key], factor) for key, factor in old.parameters.items())
+    assert lora.modules == ALL
+    assert not lora.parameters["unembed.B"].any()
+    assert float(learn(engine, new.model_id)["unembed.B"].detach().abs().sum()) > 0
+
+    async def main():
+        engine.start()
+        assert await ask(engine, "a", str(PATH)) == "done"
+
+    asyncio.run(main())
 
 
 def test_create_sent_again_after_its_answer_is_forgotten_resets_nothing(engine):

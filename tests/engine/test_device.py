@@ -40,7 +40,7 @@ def test_every_tensor_is_made_on_the_models_device(each_folder):
         model = Llama.load(each_folder, device=CPU)
         lora = Lora.new(model.config, 4, 0, device=CPU)
         adapted = model.forward(row, positions, SegmentAttention([len(ROW)]), lora)
-        model.logits(adapted).logsumexp(-1).sum().backward()
+        model.logits(adapted, lora).logsumexp(-1).sum().backward()
         again = Lora.read(model.config, lora.config_file("x"), lora.weights_file(), CPU)
         compiled = for_decoding(model).adapted(again).hidden(row, positions, SegmentAttention([len(ROW)]))
     assert {model.device, adapted.device, compiled.device} == {CPU}

@@ -11,14 +11,14 @@ import torch
 from machine.engine.checkpoints import CheckpointPath
 from machine.engine.core import Run
 from machine.engine.models.attention import attention
-from machine.engine.models.lora import ATTENTION, MLP
+from machine.engine.models.lora import ALL
 
 
 @pytest.fixture
 def saved(api):
     """The path of an adapter that changes the model, and its folder."""
     engine = api.app.state.engine
-    run = Run(f"{uuid.uuid4()}:train:0", 4, ATTENTION + MLP, None)
+    run = Run(f"{uuid.uuid4()}:train:0", 4, ALL, None)
     engine.runs[run.model_id] = run
     engine.do_create(run, 0)
     for parameter in engine._trainee(run.model_id).lora.parameters.values():
@@ -65,7 +65,7 @@ def test_the_archive_is_an_adapter_that_peft_loads(api, saved, tmp_path, tiny_ch
 
     def logits(adapter):
         hidden = engine.model.forward(tokens[0], torch.arange(9), lambda _, q, k, v: attention(q, k, v), adapter)
-        return engine.model.logits(hidden)
+        return engine.model.logits(hidden, adapter)
 
     torch.testing.assert_close(logits(engine._trainee(path.run).lora), reference, rtol=1e-4, atol=1e-4)
     assert not torch.allclose(logits(None), reference, atol=1e-2)

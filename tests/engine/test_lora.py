@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from machine.engine.faults import Fault
-from machine.engine.models.lora import ATTENTION, MLP, Lora
+from machine.engine.models.lora import ALL, ATTENTION, MLP, MODULES, UNEMBED, Lora
 from machine.engine.training.losses import Loss
 from machine.engine.training.trainer import Datum, forward_backward
 
@@ -24,6 +24,15 @@ def on_disk(lora, base, folder):
     (folder / "adapter_config.json").write_bytes(lora.config_file(str(base)))
     (folder / "adapter_model.safetensors").write_bytes(lora.weights_file())
     return folder
+
+
+def peft_name(key):
+    """What PEFT calls a parameter that is in training."""
+    place, _, factor = key.rpartition(".")
+    layer, _, module = place.rpartition(".")
+    part = "self_attn" if module in ATTENTION else "mlp"
+    path = "lm_head" if module == UNEMBED else f"model.layers.{layer}.{part}.{module}_proj"
+    return f"base_model.model.{path}.lora_{factor}.default.weight"
 
 
 def test_loss_logprobs_and_gradient_equal_peft(each, each_folder, tmp_path):
@@ -51,21 +60,22 @@ def test_loss_logprobs_and_gradient_equal_peft(each, each_folder, tmp_path):
     assert outcome.loss == pytest.approx(loss.item(), rel=1e-4)
     torch.testing.assert_close(torch.stack(outcome.logprobs), logp.detach(), rtol=1e-4, atol=1e-5)
     theirs = {name: p.grad for name, p in reference.named_parameters() if p.grad is not None}
-    assert len(theirs) == len(lora.parameters)
+    assert {peft_name(key) for key in lora.parameters} == theirs.keys()
     for key, parameter in lora.parameters.items():
-        layer, module, factor = key.split(".")
-        part = "self_attn" if module in ATTENTION else "mlp"
-        expected = theirs[f"base_model.model.model.layers.{layer}.{part}.{module}_proj.lora_{factor}.default.weight"]
+        expected = theirs[peft_name(key)]
         assert float((parameter.grad - expected).norm() / expected.norm()) < 1e-4, key
 
 
 def merged(lora, model):
-    """The model with W + s B A in place of each W that the adapter covers."""
+    """The model with W + s B A in place of each W that the adapter covers; the embedding is never one."""
 
     def plus(layer, weight, *modules):
-        if modules[0] not in lora.modules:
+        return added(weight, *(f"{layer}.{module}" for module in modules))
+
+    def added(weight, *places):
+        if places[0].rpartition(".")[2] not in lora.modules:
             return weight
-        factors = [[lora.parameters[f"{layer}.{module}.{factor}"] for factor in "BA"] for module in modules]
+        factors = [[lora.parameters[f"{place}.{factor}"] for factor in "BA"] for place in places]
         return weight + lora.scale * torch.cat([b @ a for b, a in factors])
 
     blocks = [
@@ -78,10 +88,10 @@ def merged(lora, model):
         )
         for layer, block in enumerate(model.blocks)
     ]
-    return replace(model, blocks=tuple(blocks))
+    return replace(model, blocks=tuple(blocks), head=added(model.head, UNEMBED))
 
 
-@pytest.mark.parametrize("modules", [None, ATTENTION, MLP])
+@pytest.mark.parametrize("modules", [None, ATTENTION, MLP, (UNEMBED,)])
 def test_merged_equals_adapted(each, modules):
     from test_model import hidden, logprobs
 
@@ -89,8 +99,9 @@ def test_merged_equals_adapted(each, modules):
     row = list(range(3, 30))
     with torch.no_grad():
         plain = logprobs(each, hidden(each, row))
-        adapted = logprobs(each, hidden(each, row, adapter=lora))
-        whole = logprobs(each, hidden(merged(lora, each), row))
+        adapted = logprobs(each, hidden(each, row, adapter=lora), lora)
+        target = merged(lora, each)
+        whole = logprobs(target, hidden(target, row))
     assert float((adapted - whole).norm() / adapted.norm()) < 1e-4
     assert float((adapted - plain).norm() / adapted.norm()) > 1e-3
 
@@ -101,10 +112,39 @@ def test_same_seed_same_adapter(tiny):
     assert not torch.equal(one.parameters["0.q.A"], other.parameters["0.q.A"])
 
 
-def test_files_round_trip(tiny):
-    lora = filled(tiny.config)
+def test_the_unembedding_leaves_the_other_factors_as_they_are(tiny):
+    alone, beside = (Lora.new(tiny.config, 4, 7, modules).parameters for modules in (MODULES, ALL))
+    assert beside.keys() - alone.keys() == {"unembed.A", "unembed.B"}
+    assert all(torch.equal(alone[key], beside[key]) for key in alone)
+
+
+@pytest.mark.parametrize("modules", [ALL, MODULES, (*ATTENTION, UNEMBED), MLP, (UNEMBED,)])
+def test_files_round_trip(tiny, modules):
+    lora = filled(tiny.config, modules=modules)
     again = Lora.read(tiny.config, lora.config_file("x"), lora.weights_file())
+    assert again.modules == modules
+    assert lora.parameters.keys() == again.parameters.keys()
     assert all(torch.equal(lora.parameters[key], again.parameters[key]) for key in lora.parameters)
+
+
+def test_a_head_that_is_not_trained_is_in_no_file(tiny, tiny_folder, tmp_path):
+    from peft import PeftModel
+    from safetensors.torch import load
+    from transformers import AutoModelForCausalLM
+
+    lora = filled(tiny.config, modules=MODULES)
+    assert not [name for name in load(lora.weights_file()) if "lm_head" in name]
+    base = AutoModelForCausalLM.from_pretrained(tiny_folder)
+    reference = PeftModel.from_pretrained(base, str(on_disk(lora, tiny_folder, tmp_path)))
+    assert not [name for name, _ in reference.named_parameters() if "lm_head.lora" in name]
+
+
+@pytest.mark.parametrize("targets", [["q_proj", "k_proj", "lm_head"], ["embed_tokens"]])
+def test_an_adapter_of_other_targets_is_refused(tiny, targets):
+    lora = filled(tiny.config)
+    other = json.dumps(json.loads(lora.config_file("x")) | {"target_modules": targets}).encode()
+    with pytest.raises(Fault, match=f"target_modules are {', '.join(targets)}"):
+        Lora.read(tiny.config, other, lora.weights_file())
 
 
 def test_an_adapter_of_another_model_is_refused(tiny, small):

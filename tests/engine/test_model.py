@@ -11,8 +11,8 @@ def hidden(model, row, **options):
     return model.forward(torch.tensor(row), torch.arange(len(row)), SegmentAttention([len(row)]), **options)
 
 
-def logprobs(model, hidden_states):
-    return model.logits(hidden_states).log_softmax(-1)
+def logprobs(model, hidden_states, adapter=None):
+    return model.logits(hidden_states, adapter).log_softmax(-1)
 
 
 def test_logprobs_equal_transformers(each, each_folder):

@@ -3,8 +3,7 @@ import pytest
 import torch
 from test_lora import filled
 
-from machine.engine.models.llama import MODULES
-from machine.engine.models.lora import ATTENTION, MLP
+from machine.engine.models.lora import ALL, ATTENTION, MLP, UNEMBED
 from machine.engine.sampling.caches import Batch, Cache
 from machine.engine.sampling.passes import FEW, Compiled, Pass, for_decoding, prepare
 
@@ -47,11 +46,15 @@ def caches(config):
     return made
 
 
+def adapter_bytes(adapter):
+    return sum(factor.nbytes for factor in adapter.parameters.values())
+
+
 def difference(a, b):
     return float((a - b).abs().max() / b.abs().max())
 
 
-@pytest.mark.parametrize("modules", [(), ATTENTION, MLP, MODULES])
+@pytest.mark.parametrize("modules", [(), ATTENTION, MLP, (UNEMBED,), ALL])
 @torch.inference_mode()
 def test_a_compiled_pass_computes_what_torchs_does(each, modules):
     """Scores, keys and values, for every family and adapter, over caches of several lengths.
@@ -66,7 +69,8 @@ def test_a_compiled_pass_computes_what_torchs_does(each, modules):
     if modules:
         adapter = filled(each.config, modules=modules)
         slow, base, fast = slow.adapted(adapter), fast, fast.adapted(adapter)
-        assert fast.weight_bytes - base.weight_bytes == sum(factor.nbytes for factor in adapter.parameters.values())
+        assert fast.weight_bytes - base.weight_bytes == adapter_bytes(adapter)
+        assert (base.adapter_bytes, fast.adapter_bytes > 2 * adapter_bytes(adapter)) == (0, True)
     expected = slow(tokens, plain)
     assert difference(fast(tokens, compiled), expected) < 3e-4
     for one, other, count in zip(compiled.caches, plain.caches, counts, strict=True):

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from machine.engine.models.lora import Lora
+from machine.engine.models.lora import ALL, UNEMBED, Lora
 from machine.engine.sampling import decoding
 from machine.engine.sampling.decoding import Decoder
 from machine.engine.sampling.lookup import Lookup
@@ -95,6 +95,7 @@ def test_the_samplers_logprobs_are_the_trainers(small, steps):
             trainers_logprobs(small, trainee.lora, prompt, backward=True)
             trainee.step(AdamParams(learning_rate=1e-3))
         assert float((trainers_logprobs(small, trainee.lora, prompt) - before).mean()) > 1.0
+        assert float(trainee.lora.parameters["unembed.B"].detach().abs().mean()) > 1e-4
         run = run.adapted(trainee.lora)
     [request] = sample(run, [prompt], SamplingParams(24, 1.0, seed=0), score_from=1)
     trainers = trainers_logprobs(small, trainee.lora, prompt + request.draws[0].tokens)
@@ -107,18 +108,24 @@ def trainers_logprobs(model, lora, tokens, *, backward=False):
     return forward_backward(model, lora, [datum], Loss("cross_entropy", {}), backward=backward).logprobs[0]
 
 
-def test_logprobs_are_the_models_own(tiny):
+@pytest.mark.parametrize("modules", [(), ALL, (UNEMBED,)])
+def test_logprobs_are_the_models_own(tiny, modules):
+    """Those of the base and of adapters: the prompt's, the first draw's, the others', and the top-k of all."""
+    from test_lora import filled
     from test_model import hidden
 
-    [request] = sample(tiny, [PROMPTS[1]], SamplingParams(5, 0.7, seed=1), topk=3, score_from=1, score_topk=2)
+    lora = filled(tiny.config, modules=modules) if modules else None
+    run = for_decoding(tiny) if lora is None else for_decoding(tiny).adapted(lora)
+    [request] = sample(run, [PROMPTS[1]], SamplingParams(5, 0.7, seed=1), topk=3, score_from=1, score_topk=2)
     draw, whole = request.draws[0], PROMPTS[1] + request.draws[0].tokens
     with torch.no_grad():
-        logp = tiny.logits(hidden(tiny, whole)).log_softmax(-1)
+        logp = tiny.logits(hidden(tiny, whole, adapter=lora), lora).log_softmax(-1)
     picked = logp[:-1].gather(1, torch.tensor(whole[1:])[:, None])[:, 0]
     n = len(PROMPTS[1])
     torch.testing.assert_close(torch.tensor(draw.logprobs), picked[n - 1 :], rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(request.scores, picked[: n - 1], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(draw.tops[0][0], logp[n - 1].topk(3).values, rtol=1e-4, atol=1e-5)
+    for top, expected in zip(draw.tops, logp[n - 1 :], strict=False):
+        torch.testing.assert_close(top[0], expected.topk(3).values, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(request.score_tops[0], logp[: n - 1].topk(2).values, rtol=1e-4, atol=1e-5)
 
 

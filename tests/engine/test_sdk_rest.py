@@ -43,7 +43,7 @@ CALLS = {
     "get_server_capabilities": (lambda s: (), lambda s, r: r.supported_models[0].max_context_length == 8192),
     "get_training_run": (lambda s: (s.run,), lambda s, r: (r.lora_rank, r.user_metadata) == (4, {"a": "b"})),
     "get_training_run_by_tinker_path": (lambda s: (s.saved,), lambda s, r: r.last_checkpoint.tinker_path == s.saved),
-    "get_weights_info_by_tinker_path": (lambda s: (s.saved,), lambda s, r: (r.lora_rank, r.train_mlp) == (4, True)),
+    "get_weights_info_by_tinker_path": (lambda s: (s.saved,), lambda s, r: (r.lora_rank, r.train_unembed) == (4, True)),
     "list_training_runs": (lambda s: (1000,), lambda s, r: s.run in [run.training_run_id for run in r.training_runs]),
     "list_checkpoints": (
         lambda s: (s.run,),

@@ -7,11 +7,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 import zstandard
+from safetensors.torch import load_file
 from sdk_parts import PATIENCE, ask, call, call_async, loss, methods, row
 from tinker._exceptions import APIStatusError, NotFoundError
 from tinker.resources import training
 from tinker.types.optimizer import DimuonParams
 
+from machine.engine.checkpoints import WEIGHTS
 from tinker import AdamParams, Datum, ModelInput, RequestFailedError, ServiceClient, TrainingClient
 
 pytestmark = pytest.mark.filterwarnings("ignore:DEPRECATED")
@@ -182,6 +184,22 @@ def test_a_saved_adapter_loads_in_peft(engine, trained, datum):
     theirs = logp.gather(1, targets[:, None])[:, 0]
     ours = trained.forward([datum], "cross_entropy").result().loss_fn_outputs[0]["logprobs"].to_torch()
     torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("part", ["attn", "mlp", "unembed"])
+def test_the_parts_that_are_asked_for_are_those_that_are_trained(service, engine, rest, datum, part):
+    parts = {f"train_{name}": name == part for name in ("attn", "mlp", "unembed")}
+    client = service.create_lora_training_client(engine.model, rank=4, seed=1, **parts).result()
+    before = loss(client, datum)
+    client.forward_backward_custom([datum], lambda _, logp: (-logp[0].sum(), {})).result()
+    client.optim_step(AdamParams(learning_rate=1e-2)).result()
+    assert loss(client, datum) < before - 1.0
+    path = client.save_weights_external(part).result().path
+    info = rest.get_weights_info_by_tinker_path(path).result()
+    assert {name: getattr(info, name) for name in parts} == parts
+    folder = engine.home / "checkpoints" / path.removeprefix("tinker://")
+    names = {"attn": "self_attn", "mlp": "mlp", "unembed": "lm_head"}
+    assert all(f".{names[part]}." in name for name in load_file(folder / WEIGHTS))
 
 
 def test_chunks_travel_compressed_and_in_parallel_and_come_back_in_order(service, trained, monkeypatch):

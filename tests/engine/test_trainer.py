@@ -6,6 +6,7 @@ from test_lora import filled
 from test_model import hidden
 
 from machine.engine.faults import Fault
+from machine.engine.models.lora import ALL, ATTENTION, MLP, UNEMBED
 from machine.engine.training import packing, trainer
 from machine.engine.training.losses import Loss
 from machine.engine.training.trainer import Datum, Trainee, forward_backward
@@ -47,13 +48,29 @@ def test_sharing_changes_neither_loss_nor_gradient(tiny, monkeypatch, budget, sa
     assert (outcome.computed < 0.7 * outcome.tokens) == (saving == 1)
 
 
+@pytest.mark.parametrize("modules", [ATTENTION, MLP, (UNEMBED,)])
+@pytest.mark.parametrize("budget", [1024, 1])
+def test_part_of_an_adapter_has_its_part_of_the_gradient(tiny, monkeypatch, modules, budget):
+    """With rows that share: where nothing below the head is trained, and where the first layer's keys are not."""
+    monkeypatch.setattr(packing, "MIN_SAVING", 1)
+    monkeypatch.setattr(trainer, "MICRO_BATCH", budget)
+    whole, part, given = filled(tiny.config, modules=ALL), filled(tiny.config, modules=modules), data(rows())
+    for key, parameter in whole.parameters.items():
+        parameter.data = part.parameters[key].data if key in part.parameters else torch.zeros_like(parameter)
+    expected_loss, _ = gradients(tiny, whole, [given])
+    loss, _ = gradients(tiny, part, [given])
+    assert loss == pytest.approx(expected_loss, rel=1e-6)
+    for key, parameter in part.parameters.items():
+        torch.testing.assert_close(parameter.grad, whole.parameters[key].grad, rtol=1e-4, atol=1e-5)
+
+
 @pytest.mark.parametrize("backward", [False, True])
 def test_every_logprob_is_reported(tiny, backward):
     lora, given = filled(tiny.config), data(rows())
     outcome = forward_backward(tiny, lora, given, CROSS_ENTROPY, backward=backward)
     assert all((parameter.grad is not None) == backward for parameter in lora.parameters.values())
     for datum, logprobs in zip(given, outcome.logprobs, strict=True):
-        expected = tiny.logits(hidden(tiny, datum.tokens, adapter=lora)).log_softmax(-1)
+        expected = tiny.logits(hidden(tiny, datum.tokens, adapter=lora), lora).log_softmax(-1)
         torch.testing.assert_close(logprobs, expected.gather(1, datum.targets[:, None])[:, 0], rtol=1e-4, atol=1e-5)
 
 

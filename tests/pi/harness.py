@@ -3,8 +3,11 @@
 `NODE_BIN` (a node >= 22.19) and `PI_BIN` (Pi's script) name the tools; by default they are the ones that set-up made.
 """
 
+import contextlib
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
 import threading
@@ -68,6 +71,18 @@ class World:
         pools = list(self.machine.glob("*/traces.jsonl"))
         return [json.loads(line) for pool in pools for line in pool.read_bytes().splitlines()]
 
+    def configure(self, **settings: Any) -> None:
+        """Changes Pi's settings."""
+        file = self.agent / "settings.json"
+        file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+
+    def shell(self, *words: str) -> Record:
+        """What `machine WORDS --json` prints."""
+        machine = [sys.executable, "-m", "machine.cli", *words, "--json"]
+        done = subprocess.run(machine, cwd=self.project, env=self.env(), capture_output=True, text=True, timeout=30)
+        report: Record = json.loads(done.stdout)
+        return report
+
     def env(self) -> dict[str, str]:
         kept = {key: os.environ[key] for key in ("PATH", "LANG", "TMPDIR") if key in os.environ}
         tools = node_and_pi()
@@ -79,9 +94,8 @@ class World:
 
     def headless(self, *args: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
         """Runs `pi -p ARGS` to its end."""
-        command = [*_pi(), "-p", *args]
         return subprocess.run(
-            command,
+            command("-p", *args),
             cwd=self.project,
             env=self.env(),
             timeout=timeout,
@@ -95,11 +109,8 @@ class Pi:
     """The real Pi in RPC mode. `answers` maps a dialog's method to what to answer it with, in order."""
 
     def __init__(self, world: World, *args: str, answers: dict[str, Sequence[Answer]] | None = None) -> None:
-        command = [*_pi(), "--mode", "rpc", *args]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=world.project, env=world.env()
-        )
+        pipe, words = subprocess.PIPE, command("--mode", "rpc", *args)
+        self.process = subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, cwd=world.project, env=world.env())
         self.records: list[Record] = []
         self.broken: list[bytes] = []
         self.stderr = b""
@@ -214,10 +225,73 @@ class Pi:
             self.stderr += line
 
 
-def _pi() -> list[str]:
+class Terminal:
+    """The real Pi in a terminal. Its screen is not drawn: `seen` is what Pi wrote, without what steers a terminal."""
+
+    def __init__(self, world: World, *args: str) -> None:
+        self._master, slave = pty.openpty()
+        env = {**world.env(), "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
+        self.process = subprocess.Popen(
+            command(*args),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=world.project,
+            env=env,
+            start_new_session=True,
+        )
+        os.close(slave)
+        self._written = b""
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._reader.join(5)
+        os.close(self._master)
+
+    @property
+    def seen(self) -> str:
+        return re.sub(
+            r"\x1b(\[[0-9;?<>=]*[a-zA-Z]|[\]_P^].*?(\x1b\\|\x07))", "", self._written.decode(errors="replace")
+        )
+
+    def type(self, text: str) -> None:
+        """Types a line, then Enter."""
+        for keys in (text, "\r"):
+            os.write(self._master, keys.encode())
+            time.sleep(0.1)  # at once, they would be a paste
+
+    def wait(self, text: str, timeout: float = 15) -> None:
+        """Waits until Pi has written `text`."""
+        deadline = time.monotonic() + timeout
+        while text not in self.seen:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"Pi did not write {text!r}:\n{self.seen[-2000:]}")
+            time.sleep(0.05)
+
+    def quit(self, timeout: float = 10) -> float:
+        """Quits as a user does, and returns how long it took in seconds."""
+        started = time.monotonic()
+        self.type("/quit")
+        self.process.wait(timeout)
+        return time.monotonic() - started
+
+    def _read(self) -> None:
+        with contextlib.suppress(OSError):  # EIO: Pi is gone
+            while written := os.read(self._master, 65536):
+                self._written += written
+
+
+def command(*args: str) -> list[str]:
+    """The words that run Pi."""
     tools = node_and_pi()
     assert tools is not None
-    return list(tools)
+    return [*tools, *args]
 
 
 def _is_ui(record: Record, method: str) -> bool:

@@ -1,5 +1,6 @@
 """The line between Pi and Python: what passes, what breaks, and who dies when."""
 
+import io
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from machine.report import printable
+from machine.rpc import Peer
 from pi.harness import Pi
 
 ANSWERS = {
@@ -57,6 +59,18 @@ def test_any_text_passes_and_stray_output_does_not(probed):
         pi.prompt("/machine probe noise")
         assert pi.messages() == [*map(printable, texts), "noise done"]  # control characters are shown spelt out
         assert pi.broken == []
+
+
+def test_notifications_are_taken_in_their_order():
+    frames = b"".join(json.dumps({"method": "event", "params": {"n": n}}).encode() + b"\n" for n in range(3))
+    taken = []
+
+    def take(method, params):
+        time.sleep(0.02 if params["n"] == 0 else 0)
+        taken.append(params["n"])
+
+    Peer(io.BytesIO(frames), io.BytesIO()).serve(take)
+    assert taken == [0, 1, 2]
 
 
 def test_progress_is_the_footer_and_ends(probed):

@@ -63,3 +63,19 @@ def test_a_private_key_that_was_cut_short_goes_as_far_as_it_is_there(line):
     assert redacted(body, {})[0] == f"<secret:private-key:1>{line}[output truncated]"
     code = 'if "-----BEGIN PRIVATE KEY-----" in text:\n    return find(text)'
     assert redacted(code, {}) == (code, [])
+
+
+def test_a_text_without_secrets_is_remembered_and_its_neighbour_with_one_is_found_again():
+    secret = "ghp_" + "a1B2" * 9
+    value = ["nothing to see here", f"token {secret}", "nor here, at all"]
+    for _ in range(3):
+        clean, found = redacted(value, {})
+        assert secret not in str(clean)
+        assert [finding.place for finding in found] == ["[1]"]
+
+
+def test_a_remembered_text_is_still_looked_at_for_the_users_own_secrets():
+    value = {"say": "the password is hunter2-hunter2"}
+    assert redacted(value, {}) == (value, [])
+    clean, found = redacted(value, {"SERVICE_PASSWORD": "hunter2-hunter2"})
+    assert (clean["say"], len(found)) == ("the password is <secret:env-service-password:1>", 1)

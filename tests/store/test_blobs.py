@@ -17,10 +17,10 @@ def project(tmp_path):
 
 def test_an_image_is_kept_once_under_its_hash_and_in_private(project):
     blobs = project.blobs
-    assert blobs.put(IMAGE, "image/png") == NAME
+    assert blobs.keep([IMAGE]) == [NAME]
     path = project.folder / "blobs" / NAME[:2] / NAME
     before = path.stat()
-    assert blobs.put(IMAGE, "image/webp") == NAME
+    assert blobs.keep([IMAGE]) == [NAME]
     assert (path.stat().st_ino, path.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     assert blobs.get(NAME) == IMAGE
     assert [stat.S_IMODE(p.stat().st_mode) for p in (path, path.parent, path.parent.parent)] == [0o600, 0o700, 0o700]
@@ -28,17 +28,17 @@ def test_an_image_is_kept_once_under_its_hash_and_in_private(project):
 
 
 def test_one_that_a_crash_cut_short_is_written_anew(project):
-    project.blobs.put(IMAGE, "image/png")
+    project.blobs.keep([IMAGE])
     path = project.folder / "blobs" / NAME[:2] / NAME
     path.write_bytes(IMAGE[:9])
     with pytest.raises(StoreError, match="hash"):
         project.blobs.get(NAME)
-    project.blobs.put(IMAGE, "image/png")
+    project.blobs.keep([IMAGE])
     assert project.blobs.get(NAME) == IMAGE
 
 
 def test_changed_bytes_are_never_given_out(project):
-    project.blobs.put(IMAGE, "image/png")
+    project.blobs.keep([IMAGE])
     (project.folder / "blobs" / NAME[:2] / NAME).write_bytes(IMAGE[::-1])
     with pytest.raises(StoreError, match="changed") as fault:
         project.blobs.get(NAME)
@@ -55,11 +55,5 @@ def test_a_link_in_the_way_is_not_written_through(project, tmp_path):
     (project.folder / "blobs" / NAME[:2]).mkdir(parents=True, mode=0o700)
     (project.folder / "blobs" / NAME[:2] / NAME).symlink_to(tmp_path / "elsewhere")
     with pytest.raises(StoreError, match="symbolic link"):
-        project.blobs.put(IMAGE, "image/png")
+        project.blobs.keep([IMAGE])
     assert not (tmp_path / "elsewhere").exists()
-
-
-def test_what_is_no_image_is_not_kept(project):
-    with pytest.raises(StoreError, match="text/html"):
-        project.blobs.put(IMAGE, "text/html")
-    assert not project.folder.exists()

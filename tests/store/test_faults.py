@@ -27,7 +27,7 @@ def project(tmp_path):
     project.pool.append(row("kept"))
     project.set(auto=True)
     project.refused("good", "kept")
-    project.blobs.put(b"kept", "image/png")
+    project.blobs.keep([b"kept"])[0]
     return project
 
 
@@ -37,7 +37,7 @@ ACTIONS = {
     "observed": lambda project: project.pool.append_observed([row("new", tag="observed", size=3000)]),
     "setting": lambda project: project.set(auto=False),
     "refusal": lambda project: project.refused("good", "new " * 9999),
-    "blob": lambda project: project.blobs.put(b"new" * 9999, "image/png"),
+    "blob": lambda project: project.blobs.keep([b"new" * 9999])[0],
 }
 actions = pytest.mark.parametrize("act", ACTIONS.values(), ids=ACTIONS)
 

@@ -73,7 +73,7 @@ class Action:
             case "setting":
                 project.set(auto=self.auto)
             case "blob":
-                project.blobs.put(self.blob, "image/png")
+                project.blobs.keep([self.blob])[0]
 
     @property
     def auto(self) -> bool:

@@ -15,7 +15,7 @@ import msgspec
 from machine.capture.entries import Assistant, Call, Edit, Message, System, Text, ToolResult, parts_of
 from machine.capture.projection import Instructions, Seen, instructions, project
 from machine.capture.session import Branch, Session
-from machine.capture.trajectory import Picture, Trajectory, build, calls_of
+from machine.capture.trajectory import Trajectory, build, calls_of
 from machine.capture.turn import Turn, last_turn
 from machine.errors import Refused
 from machine.privacy.redact import redacted
@@ -43,7 +43,7 @@ class Captured:
     """A turn as rows, and the images that they name by hash."""
 
     rows: Sequence[Row]
-    pictures: dict[str, Picture]
+    pictures: dict[str, bytes]
 
 
 @dataclass(frozen=True)

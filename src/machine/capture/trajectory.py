@@ -22,14 +22,6 @@ NO_OUTPUT = "(no tool output)"
 """What Pi sends for a result without text."""
 
 
-@dataclass(frozen=True)
-class Picture:
-    """An image that a model saw: its bytes, and what kind of image it is."""
-
-    data: bytes
-    mime_type: str
-
-
 @dataclass
 class Trajectory:
     """The messages of a context as they grow, each with the entry, model and edits that belong to it."""
@@ -38,7 +30,7 @@ class Trajectory:
     entries: list[str | None] = field(default_factory=list)
     models: list[str | None] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
-    pictures: dict[str, Picture] = field(default_factory=dict)
+    pictures: dict[str, bytes] = field(default_factory=dict)
     """Images by the SHA-256 (hex) of their bytes; messages name them so."""
     unfit: dict[int, str] = field(default_factory=dict)
     """Assistant messages that may be context but never a target, and why."""
@@ -158,7 +150,7 @@ def _image(built: Trajectory, image: Image) -> dict[str, Any]:
     except (binascii.Error, ValueError):  # not base64: no image, but what the session holds
         data = image.data.encode("utf-8", "replace")
     digest = hashlib.sha256(data).hexdigest()
-    built.pictures[digest] = Picture(data, image.mime_type)
+    built.pictures[digest] = data
     built.edit("image_stored", f"{image.mime_type}, {len(data)} bytes, kept once by its hash", len(built.messages))
     return {"type": "image", "image": f"sha256:{digest}", "mime_type": image.mime_type}
 

@@ -11,6 +11,7 @@ from machine.store.project import Project
 from machine.trace import TAGS
 
 SHOWN = 5
+AUTO = {True: "on: compacted spans and headless runs are kept as observed", False: "off: only what you tag is kept"}
 
 
 @click.command()
@@ -21,10 +22,12 @@ def data(host: Host) -> Report:
     counts = project.pool.counts()
     size = sum(file.stat().st_size for file in _files(project.folder))
     refusals = project.refusals()
+    auto = project.settings().auto
     rows = [
         ("Project", str(project.root)),
         ("Store", str(project.folder)),
         ("Rows", ", ".join(f"{counts.get(tag, 0)} {tag}" for tag in TAGS)),
+        ("Auto", AUTO[auto]),
         ("Size", _bytes(size)),
         ("Runs", str(sum(1 for _ in project.runs.iterdir()) if project.runs.is_dir() else 0)),
         ("Seen by", "you alone (folder 0700, files 0600); nothing leaves this machine before `train run` asks"),
@@ -37,7 +40,7 @@ def data(host: Host) -> Report:
     notes += [f"{file}: from an earlier tool, neither read nor migrated" for file in project.old_files()]
     latest = [(item.at, item.command, item.reason) for item in refusals[-SHOWN:][::-1]]
     tables = [Table(f"refused, newest of {len(refusals)}", ("when", "command", "why"), latest)] if refusals else []
-    facts = {"project": str(project.root), "store": str(project.folder), "counts": counts, "bytes": size}
+    facts = {"project": str(project.root), "store": str(project.folder), "counts": counts, "auto": auto, "bytes": size}
     return Report(
         title="Machine data",
         rows=rows,

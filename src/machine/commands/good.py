@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 from msgspec import structs
 
-from machine.capture.rows import Captured, Recorder, capture, preview
+from machine.capture.rows import Recorder, capture, preview
 from machine.capture.session import Session, live, read
 from machine.errors import MachineError, Refused, StoreError, UsageError
 from machine.host import Host, LiveSession
@@ -55,7 +55,7 @@ def good(
             project.refused("good", error.message)
         raise
     project.make()
-    keep_pictures(project, captured)
+    project.blobs.keep(captured.pictures.values())
     if out is not None:
         append_elsewhere(out.expanduser(), *captured.rows)
         return _saved(captured.rows, f"Saved to {out}", session)
@@ -65,12 +65,6 @@ def good(
     title = "Already tagged: nothing added" if known else f"Saved as good, {total} in the pool"
     rows = [structs.replace(row, id=each.id) for row, each in zip(captured.rows, kept, strict=True)]
     return _saved(rows, title, session)
-
-
-def keep_pictures(project: Project, captured: Captured) -> None:
-    """Puts the images that the rows name by hash into the project's store."""
-    for picture in captured.pictures.values():
-        project.blobs.put(picture.data, picture.mime_type)
 
 
 def _source(

@@ -10,7 +10,6 @@ from machine.capture.rows import Captured, Recorder, capture_turn
 from machine.capture.session import Session, read
 from machine.capture.turn import turns, unanswered
 from machine.commands.common import shown
-from machine.commands.good import keep_pictures
 from machine.errors import Refused, SessionFault
 from machine.host import Host
 from machine.report import Report, Table
@@ -87,7 +86,7 @@ def _import(host: Host, session: Session, tally: _Tally, tag: Tag, branches: boo
 def _keep(project: Project, captured: Captured, tag: Tag) -> bool:
     """Whether the turn was new."""
     project.make()
-    keep_pictures(project, captured)
+    project.blobs.keep(captured.pictures.values())
     if tag == "observed":
         return project.pool.append_observed(captured.rows) > 0
     return not all(kept.duplicate for kept in project.pool.append_all(captured.rows))

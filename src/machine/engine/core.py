@@ -16,7 +16,7 @@ from machine.engine import checkpoints
 from machine.engine.checkpoints import CheckpointFiles, CheckpointPath, Checkpoints
 from machine.engine.faults import Fault, Gone, NotFound
 from machine.engine.models.llama import Llama
-from machine.engine.models.lora import ATTENTION, MLP, Lora
+from machine.engine.models.lora import ATTENTION, MLP, UNEMBED, Lora, tells_unembed, trained
 from machine.engine.samplers import Samplers, Source, naming, read_adapter
 from machine.engine.sampling.requests import SampleRequest
 from machine.engine.training.optimizer import AdamParams
@@ -244,12 +244,19 @@ class Engine:
         self._save_run(run)
 
     def do_load(self, run: Run, path: CheckpointPath, *, optimizer: bool) -> Answer:
-        """Puts a checkpoint in the place of the adapter (and, if asked, of the optimiser's state)."""
+        """Puts a checkpoint in the place of the adapter (and, if asked, of the optimiser's state).
+
+        A checkpoint of an engine that did not train unembeddings, whatever it was asked for, has no say in
+        `train_unembed`: a model that trains its own begins it anew. Its optimiser's state is refused then.
+        """
         files = self.checkpoints.read(path, optimizer=optimizer)
-        trainee = Trainee(run.model_id, read_adapter(self.model, path, files))
-        if (trainee.lora.rank, trainee.lora.modules) != (run.rank, run.modules):
-            theirs, ours = (f"rank {x.rank} ({', '.join(x.modules)})" for x in (trainee.lora, run))
-            raise Fault(f"path: {path} has {theirs}, the model {ours}", next_step="load it as a model of its own")
+        lora = read_adapter(self.model, path, files)
+        if UNEMBED in run.modules and not tells_unembed(files.config):
+            lora = lora.with_unembed(self.model.config)
+        trainee = Trainee(run.model_id, lora)
+        if (lora.rank, lora.modules) != (run.rank, run.modules):
+            theirs, ours = (_shape(x.rank, x.modules) for x in (lora, run))
+            raise Fault(f"path: {path} has {theirs}; the model has {ours}", next_step="load it as a model of its own")
         if files.optimizer is not None:
             with naming(path):
                 trainee.optimizer.load_state(files.optimizer)
@@ -273,13 +280,22 @@ class Engine:
         self.checkpoints.save_run(run.model_id, facts | {"user_metadata": run.metadata})
 
 
+def _shape(rank: int, modules: tuple[str, ...]) -> str:
+    """Rank and parts of an adapter, by the names of the fields that ask for them."""
+    return ", ".join([f"rank {rank}", *(f"{field} {value}" for field, value in trained(modules).items())])
+
+
 def modules_of(config: wire.LoraConfig) -> tuple[str, ...]:
-    """The layers to train.
+    """What to train.
 
     Raises:
-        Fault: neither attention nor MLP.
+        Fault: nothing.
     """
-    modules = (ATTENTION if config.train_attn else ()) + (MLP if config.train_mlp else ())
+    parts = {ATTENTION: config.train_attn, MLP: config.train_mlp, (UNEMBED,): config.train_unembed}
+    modules = tuple(module for part, asked in parts.items() if asked for module in part)
     if not modules:
-        raise Fault("lora_config: train_attn and train_mlp are both false; there is nothing to train")
+        raise Fault(
+            "lora_config: train_attn, train_mlp and train_unembed are all false; there is nothing to train",
+            next_step="set one of them",
+        )
     return modules

@@ -6,12 +6,14 @@ import os
 import signal
 import sys
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from machine.errors import MachineError
 from machine.rpc import GONE, UNKNOWN_METHOD, Peer, RpcError, take_pipes
+from machine.sidecar.observer import Observer
 
 if TYPE_CHECKING:
     from machine.report import Report
@@ -20,12 +22,17 @@ if TYPE_CHECKING:
 REQUIRED = ("click", "filelock", "msgspec", "rich", "ulid", "detect_secrets", "yaml")
 """What every command needs; an interpreter that lacks one is told to the user before any command runs."""
 
+FINISH_SECONDS = 60.0
+"""How long turns that ended before Pi did are still captured."""
+
 
 class Sidecar:
     """Answers the extension's requests: `hello`, `command`, `event`, `ctx.dead`."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
+        self._footers = ThreadPoolExecutor(1)  # one thread: an older footer cannot come after a newer one
+        self._observer = Observer(on_kept=self._refresh_footer)
         self._methods = {
             "hello": self._hello,
             "command": self._command,
@@ -53,27 +60,38 @@ class Sidecar:
         if host.cwd.is_dir():
             os.chdir(host.cwd)
         host.show(_run(params["name"], params["args"], host))
-        self._refresh_footer()
+        self._footers.submit(self._show_footer).result()
 
     def _event(self, params: dict[str, Any]) -> None:
-        self._refresh_footer()
+        capture = params.get("capture")
+        if capture:
+            self._observer.look(capture)
+        if not capture or capture["session"]["hasUI"]:
+            self._refresh_footer()
 
     def _session_replaced(self, params: dict[str, Any]) -> None:
         self._peer.fail_waiting("the session was replaced")
 
     def _refresh_footer(self) -> None:
-        from machine.footer import footer
+        self._footers.submit(self._show_footer)
 
+    def _show_footer(self) -> None:
         try:
             info = self._peer.call("session.info")
             if info["hasUI"]:
-                text = footer(Path(info["cwd"]), info["id"], _taggable(info["answer"]))
-                self._peer.call("ui.setStatus", text=text)
-        except MachineError as fault:
-            self._peer.call("ui.setStatus", text=f"machine: {fault.message}")
+                self._peer.call("ui.setFooter", session=info["id"], text=_footer(info))
         except RpcError as error:
             if error.code != GONE:
                 raise
+
+    def finish(self) -> None:
+        """Looks at the turns that had ended when Pi did, and waits for nothing else."""
+        self._observer.finish(FINISH_SECONDS)
+
+    def terminate(self, number: int, _: object) -> None:
+        """On SIGTERM: ends the process, unless turns are being captured; it then ends after them, and with Pi."""
+        if not self._observer.busy:
+            os._exit(128 + number)
 
 
 def _run(name: str, text: str, host: PiHost) -> Report:
@@ -92,6 +110,15 @@ def _run(name: str, text: str, host: PiHost) -> Report:
         return Report(title=title, next_step="machine doctor", exit_code=1)
 
 
+def _footer(info: dict[str, Any]) -> str:
+    from machine.footer import footer
+
+    try:
+        return footer(Path(info["cwd"]), info["id"], _taggable(info["answer"]))
+    except MachineError as fault:
+        return f"machine: {fault.message}"
+
+
 def _taggable(answer: dict[str, str] | None) -> str | None:
     if answer is None or answer["stopReason"] in ("error", "aborted"):
         return None
@@ -102,7 +129,10 @@ def main() -> None:
     """Serves Pi until it closes the pipe."""
     peer = Peer(*take_pipes())
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is Pi's; a handler, unlike SIG_IGN, is not inherited
-    peer.serve(Sidecar(peer).handle)
+    sidecar = Sidecar(peer)
+    signal.signal(signal.SIGTERM, sidecar.terminate)
+    peer.serve(sidecar.handle)
+    sidecar.finish()
     os._exit(0)  # threads may hang in a dialog or a training step: Pi is gone, none may keep the process
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from machine.errors import StoreError
@@ -14,21 +15,13 @@ class Blobs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def put(self, data: bytes, mime_type: str) -> str:
-        """Keeps an image, durably, unless it is there, and returns the SHA-256 of its bytes in hex.
+    def keep(self, images: Iterable[bytes]) -> list[str]:
+        """Keeps images, durably, each unless it is there, and returns the SHA-256 of each one's bytes in hex.
 
         Raises:
-            StoreError: it could not be written.
+            StoreError: one could not be written.
         """
-        name = hashlib.sha256(data).hexdigest()
-        path = self._path(name)
-        private_folder(self.folder)
-        private_folder(path.parent)
-        with explained(path):
-            there = path.exists() and path.lstat().st_size == len(data)
-        if not there:
-            write_private(path, data)
-        return name
+        return [self._put(data) for data in images]
 
     def get(self, name: str) -> bytes:
         """The image of that hash.
@@ -44,6 +37,17 @@ class Blobs:
         if hashlib.sha256(data).hexdigest() != name:
             raise StoreError(f"{path} was changed: its bytes no longer have its hash", next_step=f"remove {path}")
         return data
+
+    def _put(self, data: bytes) -> str:
+        name = hashlib.sha256(data).hexdigest()
+        path = self._path(name)
+        private_folder(self.folder)
+        private_folder(path.parent)
+        with explained(path):
+            there = path.exists() and path.lstat().st_size == len(data)
+        if not there:
+            write_private(path, data)
+        return name
 
     def _path(self, name: str) -> Path:
         return self.folder / name[:2] / name

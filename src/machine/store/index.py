@@ -104,8 +104,9 @@ class Index:
         return bool(self._ask("SELECT 1 FROM rows WHERE turn = ? LIMIT 1", [turn]))
 
     def tagged_entries(self, session: str) -> set[str]:
-        """The last entry of every turn of `session` that has a row."""
-        return {entry for (entry,) in self._ask("SELECT last_entry FROM rows WHERE session = ?", [session])}
+        """The last entry of every turn of `session` that the user has tagged."""
+        asked = "SELECT last_entry FROM rows WHERE session = ? AND tag != 'observed'"
+        return {entry for (entry,) in self._ask(asked, [session])}
 
     def _places(self, where: str, values: Sequence[object]) -> list[Place]:
         return [

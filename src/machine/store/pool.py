@@ -138,7 +138,7 @@ class Pool:
         return self._ask(lambda index: index.broken(), 0)
 
     def tagged_entries(self, session: str) -> set[str]:
-        """The last entry id of every turn of a session that has a row."""
+        """The last entry id of every turn of a session that the user has tagged."""
         return self._ask(lambda index: index.tagged_entries(session), set())
 
     def _write(self, rows: Sequence[Row]) -> None:

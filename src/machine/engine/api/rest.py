@@ -12,7 +12,7 @@ from machine.engine import checkpoints
 from machine.engine.api.web import CHECKPOINT, checkpoint_of, engine_of, post
 from machine.engine.checkpoints import OPTIMIZER, CheckpointPath, Checkpoints
 from machine.engine.faults import Fault
-from machine.engine.models.lora import ATTENTION, MLP
+from machine.engine.models.lora import trained
 from machine.engine.wire import requests as wire
 
 MAX_PAGE = 1000
@@ -96,9 +96,8 @@ async def weights_info(request: Request) -> Response:
     path = CheckpointPath.parse(wire.decode(await request.body(), wire.WeightsInfo).tinker_path)
     engine.checkpoints.folder(path)
     facts = engine.checkpoints.run(path.run)
-    trained = {"train_attn": set(ATTENTION) <= set(facts["modules"]), "train_mlp": set(MLP) <= set(facts["modules"])}
-    info = {"base_model": facts["base_model"], "is_lora": True, "lora_rank": facts["rank"], "train_unembed": False}
-    return JSONResponse(info | trained)
+    info = {"base_model": facts["base_model"], "is_lora": True, "lora_rank": facts["rank"]}
+    return JSONResponse(info | trained(facts["modules"]))
 
 
 async def sessions(request: Request) -> Response:

@@ -146,6 +146,7 @@ class Config:
             "gate": (self.width, self.mlp_width),
             "up": (self.width, self.mlp_width),
             "down": (self.mlp_width, self.width),
+            "unembed": (self.width, self.vocabulary),
         }[module]
 
 

@@ -48,6 +48,10 @@ class Adapter(Protocol):
         """`y` [T, sum of outputs] plus the updates of `modules`, which all read `x` [T, input]."""
         ...
 
+    def add_unembed(self, scores: Tensor, hidden: Tensor) -> Tensor:
+        """`scores` [T, V] plus the update of the unembedding, which reads `hidden` [T, d]."""
+        ...
+
 
 @dataclass(frozen=True)
 class Block:
@@ -132,9 +136,10 @@ class Llama:
                 x = self._block(x, i, cos, sin, attend, adapter)
         return self._normed(x, self.norm)
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """Float32 scores [T, V] of the next token."""
-        return F.linear(hidden, self.head).float()
+    def logits(self, hidden: Tensor, adapter: Adapter | None = None) -> Tensor:
+        """Float32 scores [T, V] of the next token, for hidden states [T, d]."""
+        scores = F.linear(hidden, self.head)
+        return (scores if adapter is None else adapter.add_unembed(scores, hidden)).float()
 
     def _block(self, x: Tensor, i: int, cos: Tensor, sin: Tensor, attend: Attend, adapter: Adapter | None) -> Tensor:
         block, c = self.blocks[i], self.config

@@ -136,7 +136,7 @@ class Decoder:
         targets = reading.tokens[first : start + len(hidden) + 1]
         if len(targets) == 0:
             return
-        logp = _logprobs(self.model.logits(hidden[first - 1 - start :][: len(targets)])).cpu()
+        logp = _logprobs(self.run.logits(hidden[first - 1 - start :][: len(targets)])).cpu()
         reading.scores.append(logp.gather(1, targets[:, None])[:, 0])
         for hear in request.probes:
             hear(first, logp)
@@ -155,7 +155,7 @@ class Decoder:
                 torch.cat([ids for _, ids in reading.tops]),
             )
         self.prefixes.keep(self.weights, reading.tokens, reading.keys_values)
-        logp = _logprobs(self.model.logits(hidden)).cpu()[0]
+        logp = _logprobs(self.run.logits(hidden)).cpu()[0]
         request.draws = _draws(request)
         for draw in request.draws:
             row = _Row(request, draw, Cache.after(reading.keys_values), Lookup(request.prompt))

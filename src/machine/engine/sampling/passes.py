@@ -19,7 +19,7 @@ from torch import Tensor
 
 from machine.engine.models.attention import attention, causal_mask
 from machine.engine.models.llama import Attend, Block, Llama
-from machine.engine.models.lora import Lora
+from machine.engine.models.lora import UNEMBED, Lora
 from machine.engine.sampling.caches import Batch
 
 FEW = 32
@@ -62,6 +62,10 @@ class Pass:
         """See `Llama.forward`."""
         return self.model.forward(tokens, positions, attend, self.adapter)
 
+    def logits(self, hidden: Tensor) -> Tensor:
+        """See `Llama.logits`."""
+        return self.model.logits(hidden, self.adapter)
+
     @property
     def _factor_bytes(self) -> int:
         return 0 if self.adapter is None else sum(factor.nbytes for factor in self.adapter.parameters.values())
@@ -81,7 +85,7 @@ class Pass:
                 mixed.append(attention(x, keys, values, causal_mask(len(x), cache.tokens, q.device)))
             return torch.cat(mixed)
 
-        return self.model.logits(self.hidden(tokens, batch.positions, attend))
+        return self.logits(self.hidden(tokens, batch.positions, attend))
 
 
 class Compiled(Pass):
@@ -101,17 +105,23 @@ class Compiled(Pass):
         self._weights = [tuple(_packed(matrix, exact) for matrix in _matrices(block)) for block in model.blocks]
         self._vectors = [_vectors(block) for block in model.blocks]
         self._updates: list[tuple[_Update, ...]] = [(_NO_UPDATE,) * len(_FUSED)] * len(model.blocks)
+        self._head_update: _Update = _NO_UPDATE
 
     def adapted(self, adapter: Lora) -> Self:
         """See `Pass`."""
         other = super().adapted(adapter)
-        other._updates = [tuple(_update(adapter, i, fused) for fused in _FUSED) for i in range(len(self._weights))]
+        other._updates = [
+            tuple(_update(adapter, [f"{i}.{module}" for module in fused]) for fused in _FUSED)
+            for i in range(len(self._weights))
+        ]
+        other._head_update = _update(adapter, [UNEMBED])
         return other
 
     @property
     def adapter_bytes(self) -> int:
         """See `Pass`; the factors are held as torch reads them and as the kernels do."""
-        packed = [part for updates in self._updates for update in updates for part in update]
+        updates = [self._head_update, *(update for block in self._updates for update in block)]
+        packed = [part for update in updates for part in update]
         return sum(int(part.nbytes) for part in packed) + self._factor_bytes
 
     @property
@@ -135,7 +145,7 @@ class Compiled(Pass):
                 turned = cos if model.config.roped[i] else cos[:0]
                 kernels.block(x, *given, turned, sin, eps, i, batch.places, batch.table)
             kernels.normed(x, model.norm.numpy(), eps, hidden)
-            kernels.product(hidden, self._head, _NOTHING, _NO_UPDATE, scores.numpy())
+            kernels.product(hidden, self._head, _NOTHING, self._head_update, scores.numpy())
         return scores
 
 
@@ -176,10 +186,10 @@ def _packed(matrix: Tensor, exact: bool) -> Any:
     return matrix.bfloat16().view(torch.uint16).numpy() if exact else matrix.numpy()
 
 
-def _update(adapter: Lora, layer: int, modules: tuple[str, ...]) -> _Update:
-    """What an adapter adds to the product with a block's matrix, which `modules` make up; B has the scale in it."""
-    if modules[0] not in adapter.modules:
+def _update(adapter: Lora, places: list[str]) -> _Update:
+    """What an adapter adds to the product with a matrix that `places` ("3.q", ...) make up; B has the scale in it."""
+    if f"{places[0]}.A" not in adapter.parameters:
         return _NO_UPDATE
-    a, b = ([adapter.parameters[f"{layer}.{module}.{factor}"].detach() for module in modules] for factor in "AB")
+    a, b = ([adapter.parameters[f"{place}.{factor}"].detach() for place in places] for factor in "AB")
     first = [np.full(len(factor), i * adapter.rank) for i, factor in enumerate(b)]
     return torch.cat(a).numpy(), (adapter.scale * torch.cat(b)).numpy(), np.concatenate(first)

@@ -158,15 +158,15 @@ class _Batch:
                 checkpointed=self.backward and len(tokens) > MICRO_BATCH,
             )  # [T, d]
         gradient = self._score(self._entries(group), hidden.detach())
-        outputs, gradients = ([hidden], [gradient]) if gradient is not None else ([], [])
+        wanted = [(hidden, gradient)] if gradient is not None else []
         if children:
             below = Past.join(past, attend.keys, attend.values, grad=self.backward)
             self.walk(children, below)
             if self.backward:
-                outputs += [*attend.keys, *attend.values]
-                gradients += below.gradients(past)
-        if outputs:
-            torch.autograd.backward(outputs, gradients)
+                wanted += zip([*attend.keys, *attend.values], below.gradients(past), strict=True)
+        wanted = [(y, dy) for y, dy in wanted if y.requires_grad]  # keys of the first layer may not
+        if wanted:
+            torch.autograd.backward([y for y, _ in wanted], [dy for _, dy in wanted])
 
     def _entries(self, group: Sequence[Segment]) -> _Entries:
         places, targets, homes, offset = [], [], [], 0
@@ -191,14 +191,15 @@ class _Batch:
         """Adds the loss, fills in the log-probabilities, and gives dloss/dhidden [T, d], or None where it is zero.
 
         With z = head h, p = softmax(z) and c = df/dlogp summed over the targets t of a place:
-        dlogp/dz = onehot(t) - p, so dloss/dh = (sum of c onehot(t) - (sum of c) p) head.
+        dlogp/dz = onehot(t) - p, so dloss/dh = (sum of c onehot(t) - (sum of c) p) head. Where the adapter covers the
+        head, z has its update, and its gradients are added here.
         """
         order = entries.places.argsort(stable=True)
         places = entries.places[order]
         logp = torch.empty(len(order), device=hidden.device)
         gradient = None
         for start in range(0, len(hidden), HEAD_CHUNK):
-            z = self.model.logits(hidden[start : start + HEAD_CHUNK])  # [chunk, V]
+            z = self.model.logits(hidden[start : start + HEAD_CHUNK], self.lora)  # [chunk, V]
             log_z = z.logsumexp(dim=-1)
             first, last = torch.searchsorted(places, places.new_tensor([start, start + len(z)])).tolist()
             which, local = order[first:last], places[first:last] - start
@@ -207,13 +208,19 @@ class _Batch:
             value, c = self.loss_function(logp[which], {key: x[which] for key, x in entries.inputs.items()})
             self.loss += float(value.sum())
             if self.backward and (active := c != 0).any():
-                gradient = torch.zeros_like(hidden) if gradient is None else gradient
                 kept, dz = _dz(z, log_z, local[active], targets[active], c[active])
-                gradient[start + kept] = F.linear(dz.to(hidden.dtype), self.model.head.t())
+                gradient = torch.zeros_like(hidden) if gradient is None else gradient
+                gradient[start + kept] = self._through_head(dz.to(hidden.dtype), hidden[start + kept])
         sizes = [home.numel() for home in entries.homes]
         for home, values in zip(entries.homes, torch.split(logp, sizes), strict=True):
             home.copy_(values.view(home.shape))
         return gradient
+
+    def _through_head(self, dz: Tensor, hidden: Tensor) -> Tensor:
+        """dloss/dhidden [n, d] for dloss/dz [n, V]; the adapter's own gradients are added to it."""
+        gradient = F.linear(dz, self.model.head.t())
+        update = self.lora.unembed_backward(dz, hidden)
+        return gradient if update is None else gradient.add_(update)
 
 
 def _dz(z: Tensor, log_z: Tensor, local: Tensor, targets: Tensor, c: Tensor) -> tuple[Tensor, Tensor]:

@@ -41,7 +41,7 @@ class OfSession(msgspec.Struct):
 
 
 class LoraConfig(msgspec.Struct):
-    """The adapter that a client asks for; `train_unembed` is accepted and has no effect (see `weights_info`)."""
+    """The adapter that a client asks for."""
 
     rank: Annotated[int, msgspec.Meta(ge=1, le=MAX_RANK)] = 32
     seed: Seed | None = None

@@ -1,0 +1,92 @@
+"""`/machine auto` and `/machine footer`: what the user switches on and off for one project."""
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from machine.errors import StoreError
+from machine.home import machine_home
+from machine.host import Host
+from machine.report import Report
+from machine.store.files import explained, locked, private_folder, write_private
+from machine.store.project import Project
+
+_STATES = click.Choice(["on", "off"])
+_KEPT = "the turns that a compaction summarises; every completed turn of pi in print, json and rpc mode"
+
+
+@click.command()
+@click.argument("state", type=_STATES, required=False)
+@click.pass_obj
+def auto(host: Host, state: str | None) -> Report:
+    """Capture turns unasked, or stop it: those that a compaction summarises, those of headless runs. Off at first."""
+    project = Project.at(host.cwd)
+    on = _setting(project, "auto", state)
+    if state is not None:
+        _tell_pi()
+    counts = project.pool.counts()
+    rows = [
+        ("Project", str(project.root)),
+        ("Keeps", _KEPT if on else "nothing but what you tag"),
+        ("Store", str(project.folder)),
+        ("Observed", f"{counts.get('observed', 0)} rows"),
+    ]
+    notes = [
+        "kept as observed, never as good: nothing is trained on it unless you tag it",
+        "secrets are redacted first and reasoning is left out, as with /good; nothing leaves this machine",
+    ]
+    return Report(
+        title=f"Automatic capture is {_word(on)} for this project",
+        rows=rows,
+        notes=notes if on else [],
+        data={"auto": on, "project": str(project.root), "store": str(project.folder)},
+        next_step="machine data" if on else "machine auto on",
+    )
+
+
+@click.command()
+@click.argument("state", type=_STATES, required=False)
+@click.pass_obj
+def footer(host: Host, state: str | None) -> Report:
+    """Let Pi's footer say how many turns are tagged, and whether the last one is; or not. On at first."""
+    project = Project.at(host.cwd)
+    on = _setting(project, "footer", state)
+    return Report(
+        title=f"Machine's part of Pi's footer is {_word(on)} for this project",
+        rows=[("Project", str(project.root))],
+        data={"footer": on, "project": str(project.root)},
+        next_step=f"machine footer {_word(not on)}",
+    )
+
+
+def _setting(project: Project, name: str, state: str | None) -> bool:
+    """Sets it, if there is something to set, and says what it is now."""
+    settings = project.settings() if state is None else project.set(**{name: state == "on"})
+    return bool(getattr(settings, name))
+
+
+def _word(on: bool) -> str:
+    return "on" if on else "off"
+
+
+def _tell_pi() -> None:
+    """Writes `auto.json`, in which Pi's side looks up whether asking Python is worth while.
+
+    It is made anew from the settings of all projects, which stay the truth: a file that is lost or damaged, or another
+    process that writes it at the same time, does no harm.
+    """
+    home = private_folder(machine_home())
+    with locked(private_folder(home / "locks") / "auto.lock"):
+        write_private(home / "auto.json", json.dumps({"version": 1, "projects": sorted(_captured())}).encode() + b"\n")
+
+
+def _captured() -> Iterator[str]:
+    """The roots of the projects whose turns are captured."""
+    for about in machine_home().glob("*/project.json"):
+        with contextlib.suppress(StoreError, ValueError, KeyError, TypeError), explained(about):
+            root = json.loads(about.read_bytes())["path"]
+            if Project(Path(root), about.parent).settings().auto:
+                yield root
