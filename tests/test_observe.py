@@ -5,8 +5,8 @@ import base64
 import pytest
 
 from machine import observe as observing
+from machine.capture.reader import read
 from machine.capture.rows import Recorder
-from machine.capture.session import read
 from machine.cli import ShellHost
 from machine.commands import run
 from machine.errors import StoreError

@@ -146,6 +146,8 @@ def well_formed(value: Any) -> Any:
 
     No UTF-8 can hold one, and Pi drops them too before it sends.
     """
+    if isinstance(value, str) and value.isascii():
+        return value
     try:
         msgspec.json.encode(value)
     except UnicodeEncodeError:

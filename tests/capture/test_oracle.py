@@ -16,8 +16,9 @@ from machine import bootstrap
 from machine.capture.entries import Call, Unread, parts_of, read_entry
 from machine.capture.javascript import SPACE, stringify
 from machine.capture.projection import instructions, project
+from machine.capture.reader import read
 from machine.capture.rows import capture
-from machine.capture.session import live, read
+from machine.capture.session import live
 from machine.capture.trajectory import build
 from machine.dataset.targets import without_images
 from machine.errors import Refused

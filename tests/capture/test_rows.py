@@ -3,8 +3,8 @@ import json
 
 import pytest
 
+from machine.capture.reader import read
 from machine.capture.rows import Recorder, capture, preview
-from machine.capture.session import read
 from machine.capture.trajectory import NO_RESULT
 from machine.errors import Refused
 from machine.trace import check, decode, encode

@@ -1,8 +1,11 @@
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
+from machine.capture import reader
 from machine.capture.entries import text_of
 from machine.capture.lines import BLOCK
-from machine.capture.session import read
+from machine.capture.reader import latest, read
 from machine.errors import SessionFault
 from sessions import Script
 
@@ -92,8 +95,7 @@ def test_what_was_read_is_kept_only_up_to_a_bound(tmp_path, monkeypatch):
         s.user("x" * 100)
     path = read(s.save(tmp_path / "s.jsonl")).path()
     assert [entry.id for entry in path] == [entry["id"] for entry in s.entries]
-    assert path[:5]._kept is path._kept
-    assert len(path._kept.entries) < 10
+    assert len(path.session.kept.entries) < 10
 
 
 @pytest.mark.parametrize(
@@ -120,3 +122,54 @@ def test_a_malformed_entry_of_the_path_is_named_without_what_it_holds(tmp_path):
 def test_a_header_whose_folder_cannot_be_is_refused(tmp_path, cwd):
     with pytest.raises(SessionFault, match="cwd"):
         read(Script(cwd=cwd).save(tmp_path / "s.jsonl"))
+
+
+def test_a_file_that_grows_is_read_on_and_one_that_was_rewritten_is_read_anew(tmp_path, monkeypatch):
+    taken = []
+    real = reader._Index.read_on
+    monkeypatch.setattr(reader._Index, "read_on", lambda self, file: (taken.append(self.end), real(self, file))[1])
+    s = Script()
+    s.user("one")
+    file = s.save(tmp_path / "s.jsonl")
+    first = latest(file)
+    kept = list(first.path())
+    s.user("two")
+    s.entries.append(dict(s.entries[1]))  # an id that is there already
+    s.save(file)
+    with file.open("ab") as end:
+        end.write(b"{damaged\n")
+    grown = latest(file)
+    assert taken[1] > 0
+    assert (list(first.heads), list(grown.heads)) == (["00000001", "00000002"], ["00000001", "00000003", "00000002"])
+    assert (first.damaged, grown.damaged, grown.repeated) == ([], [6], {"00000002"})
+    assert grown.path("00000001")[0] is kept[0]
+    assert grown.heads == read(file).heads
+    s.entries, s.leaf = s.entries[:1], s.entries[0]["id"]
+    s.user("anew")
+    s.save(file)
+    rewritten = latest(file)
+    assert text_of(rewritten.path()[-1].message.content) == "anew"
+    assert rewritten.heads == read(file).heads
+
+
+def test_a_line_that_is_being_written_is_read_when_it_is_whole(tmp_path):
+    s = Script()
+    s.user("one")
+    file = s.save(tmp_path / "s.jsonl")
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-20])
+    assert latest(file).damaged == [3]
+    file.write_bytes(whole)
+    assert latest(file).damaged == []
+    assert latest(file).last == "00000002"
+
+
+def test_threads_read_one_session_together(tmp_path, monkeypatch):
+    monkeypatch.setattr("machine.capture.session.KEPT", 3000)
+    s = Script()
+    for number in range(200):
+        s.user(f"question {number}")
+    file = s.save(tmp_path / "s.jsonl")
+    with ThreadPoolExecutor(4) as threads:
+        read_by = list(threads.map(lambda _: [entry.id for entry in latest(file).path()], range(16)))
+    assert read_by == [[entry["id"] for entry in s.entries]] * 16

@@ -4,7 +4,7 @@ import json
 
 from machine.capture.entries import Assistant, Message
 from machine.capture.projection import instructions, project
-from machine.capture.session import read
+from machine.capture.reader import read
 from machine.capture.trajectory import build
 from machine.dataset.targets import without_images
 from pi.harness import Pi

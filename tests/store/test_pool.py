@@ -246,11 +246,11 @@ def told(pool):
 
 def test_the_parts_of_a_turn_stand_side_by_side_and_are_superseded_each_by_its_own(pool):
     first = [row(f"P{i}", part=i) for i in range(3)]
-    assert [a.duplicate for a in pool.append_all(first)] == [False] * 3
-    assert [(a.id, a.duplicate) for a in pool.append_all(first)] == [(r.id, True) for r in first]
+    assert [a.duplicate for a in pool.append_all(first).rows] == [False] * 3
+    assert [(a.id, a.duplicate) for a in pool.append_all(first).rows] == [(r.id, True) for r in first]
     assert list(pool.rows()) == first
     assert "part" not in pool.path.read_bytes().split(b"\n")[0].decode()
-    added = pool.append_all([first[0], row("P1 as it should be", part=1), first[2]])
+    added = pool.append_all([first[0], row("P1 as it should be", part=1), first[2]]).rows
     assert [a.duplicate for a in added] == [True, False, True]
     assert told(pool) == [("good", "P0"), ("good", "P2"), ("good", "P1 as it should be")]
 
@@ -279,7 +279,7 @@ def test_an_observed_row_has_no_say_over_a_judged_one_but_is_judged_itself(pool)
 
 
 def test_nothing_to_add_adds_nothing(pool):
-    assert pool.append_all([]) == []
+    assert pool.append_all([]).rows == []
     assert pool.append_observed([]) == 0
     assert not pool.path.exists()
     assert pool.holds([("u", "a")]) == [False]
@@ -297,3 +297,12 @@ def test_an_index_of_the_old_schema_is_made_anew(pool):
     assert pool.counts() == {"good": 1}
     with contextlib.closing(sqlite3.connect(path)) as new:
         assert new.execute("PRAGMA user_version").fetchone() == (index._VERSION,)
+
+
+def test_the_counts_that_come_with_an_append_are_those_of_the_pool(pool):
+    first = pool.append_all([row(f"{i}", entries=("u1", "a1"), part=i) for i in range(3)])
+    assert first.counts == pool.counts() == {"good": 3}
+    pool.path.write_bytes(pool.path.read_bytes().rstrip(b"\n"))  # as an editor may leave it
+    assert pool.append_all([row("b", entries=("u2", "a2"))]).counts == pool.counts() == {"good": 4}
+    assert pool.append_all([row("b", entries=("u2", "a2"))]).counts == {"good": 4}
+    assert pool.append_all([row("c", entries=("u2", "a2"), tag="bad")]).counts == pool.counts() == {"good": 3, "bad": 1}

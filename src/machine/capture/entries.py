@@ -1,7 +1,8 @@
 """Entries: what a Pi session records, as far as a model sees it. Session files are untrusted; the rest is let be.
 
 Types and roles that Pi does not send to a model (labels, usage, `custom` ...) have no shape here, and need none: they
-are a `Mark`. Nothing here holds `details` or the text of a model's own reasoning, so that neither can reach a row.
+are a `Mark`. Nothing here holds `details` or the text of a model's own reasoning, so that neither can reach a row. What
+is read of JSON has no cycles, and Python need not look for any (`gc=False`).
 """
 
 import json
@@ -14,7 +15,7 @@ UNSENT = ("error", "aborted")
 """Stop reasons of an assistant message that Pi never sends again, so that its content may be anything."""
 
 
-class _Shape(msgspec.Struct, rename="camel", tag_field="type"):
+class _Shape(msgspec.Struct, rename="camel", tag_field="type", gc=False):
     pass
 
 
@@ -49,7 +50,7 @@ Heard: TypeAlias = str | list[Text | Image] | None
 Said: TypeAlias = str | list[Part] | None
 
 
-class _Message(msgspec.Struct, rename="camel", tag_field="role"):
+class _Message(msgspec.Struct, rename="camel", tag_field="role", gc=False):
     pass
 
 
@@ -145,7 +146,7 @@ AnyMessage: TypeAlias = (
 )
 
 
-class _Entry(msgspec.Struct, rename="camel", kw_only=True):
+class _Entry(msgspec.Struct, rename="camel", kw_only=True, gc=False):
     id: str
 
 

@@ -1,11 +1,8 @@
-"""A Pi session file: a header and entries that form a tree. Untrusted data, read as bytes framed by LF alone.
+"""A session: entries that form a tree, of which a branch is what the model goes on from.
 
-Every line is checked to be JSON, but only its place in the tree is kept; an entry is read again when it is asked for.
-A file costs the memory of its entries' heads, whatever they hold. Source: Pi's `docs/session-format.md`, versions 1 to
-3.
+An entry is read when it is first asked for: a session costs the memory of its entries' heads, whatever they hold.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +11,6 @@ from typing import Any, TypeAlias, overload
 import msgspec
 
 from machine.capture.entries import Compaction, Custom, Entry, Hook, Message, parse, read_entry
-from machine.capture.lines import lines
 from machine.errors import SessionFault
 
 VERSION = 3
@@ -40,21 +36,6 @@ Load: TypeAlias = Callable[[Sequence[Head]], Iterator[tuple[Head, Record]]]
 """Reads entries again."""
 
 
-class _Placed(msgspec.Struct, rename="camel", gc=False):
-    """What of a line says that it is an entry; the rest is checked to be JSON, and let go."""
-
-    type: str
-    id: str
-    parent_id: str | None = None
-
-
-class _Old(msgspec.Struct):
-    type: str
-
-
-_PLACED = msgspec.json.Decoder(_Placed)
-
-
 @dataclass(frozen=True)
 class Session:
     """A session as read. `damaged` are the lines (1-based) that are not entries, `repeated` ids that several have."""
@@ -67,6 +48,7 @@ class Session:
     version: int = VERSION
     damaged: Sequence[int] = ()
     repeated: frozenset[str] = frozenset()
+    kept: "Kept" = field(default_factory=lambda: Kept())
 
     @property
     def name(self) -> str:
@@ -118,10 +100,9 @@ class Session:
 class Branch(Sequence[Entry]):
     """A branch of a session, root first. Entries are read when they are asked for, and kept up to `KEPT` bytes."""
 
-    def __init__(self, session: Session, heads: Sequence[Head], kept: "_Kept | None" = None) -> None:
+    def __init__(self, session: Session, heads: Sequence[Head]) -> None:
         self.session = session
         self.heads = heads
-        self._kept = kept or _Kept()
 
     def __len__(self) -> int:
         return len(self.heads)
@@ -137,7 +118,7 @@ class Branch(Sequence[Entry]):
             SessionFault: as `read`.
         """
         if isinstance(index, slice):
-            return Branch(self.session, self.heads[index], self._kept)
+            return Branch(self.session, self.heads[index])
         return self.read([range(len(self.heads))[index]])[0]
 
     def of_type(self, kind: str) -> list[int]:
@@ -151,11 +132,11 @@ class Branch(Sequence[Entry]):
             SessionFault: one has not the shape that its type must have, or the file has changed since it was indexed.
         """
         wanted = [self.heads[at] for at in places]
-        missing = [head for head in wanted if head.id not in self._kept.entries]
+        kept = self.session.kept.entries
+        missing = [head for head in wanted if head.id not in kept]
         found = {head.id: self._entry(head, record) for head, record in self.session.load(missing)} if missing else {}
-        entries = [found.get(head.id) or self._kept.entries[head.id] for head in wanted]
-        self._kept.add(found, sum(head.length for head in missing))
-        return entries
+        self.session.kept.add(found, sum(head.length for head in missing))
+        return [found.get(head.id) or kept[head.id] for head in wanted]
 
     def _entry(self, head: Head, record: Record) -> Entry:
         session = self.session
@@ -185,16 +166,16 @@ class Branch(Sequence[Entry]):
 
 
 @dataclass
-class _Kept:
-    """Entries that were read, shared by the parts of a branch."""
+class Kept:
+    """Entries that were read, shared by the branches of a session."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     size: int = 0
 
     def add(self, entries: dict[str, Entry], size: int) -> None:
-        if self.size + size > KEPT:
-            self.entries.clear()
-            self.size = 0
+        """Keeps entries whose lines have so many bytes; what was kept before goes where there is too much."""
+        if self.size + size > KEPT:  # a new one: another thread may be reading in the old one
+            self.entries, self.size = {}, 0
         self.entries |= entries
         self.size += size
 
@@ -209,107 +190,6 @@ def live(id: str, cwd: str, file: Path | None, entries: Sequence[dict[str, Any]]
     return Session(id, cwd, file, heads, lambda wanted: ((head, held[head.id]) for head in wanted))
 
 
-def read(file: Path) -> Session:
-    """Reads a session file.
-
-    Raises:
-        SessionFault: it is not there, is not a Pi session, or is of a version that is not known.
-    """
-    try:
-        with file.open("rb", buffering=0) as opened:
-            found = lines(opened)
-            header = _header(file, next(found, (0, memoryview(b"")))[1])
-            version = header.get("version", 1)
-            heads, damaged, repeated = _heads(found, version)
-    except SessionFault:
-        raise
-    except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise SessionFault(
-            f"{file}: {getattr(error, 'strerror', error)}", next_step="check the path of the session file"
-        ) from error
-    id, cwd = str(header.get("id", "")), header.get("cwd") or ""
-    return Session(id, cwd, file.absolute(), heads, _loader(file), version, damaged, repeated)
-
-
-def _header(file: Path, line: memoryview) -> dict[str, Any]:
-    header = _value(line)
-    if not isinstance(header, dict) or header.get("type") != "session":
-        raise SessionFault(
-            f"{file}: line 1 is not the header of a Pi session", next_step="check the path of the session file"
-        )
-    version = header.get("version", 1)
-    if version not in range(1, VERSION + 1) or isinstance(version, bool | float):
-        raise SessionFault(
-            f"{file}: session version {version!r}; this Machine reads versions 1 to {VERSION}",
-            next_step="update Machine, then tag it again",
-        )
-    cwd = header.get("cwd") or ""
-    if not isinstance(cwd, str) or (cwd and not _is_absolute(cwd)):
-        raise SessionFault(
-            f"{file}: the header's cwd is not an absolute path", next_step="check the path of the session file"
-        )
-    return header
-
-
-def _is_absolute(path: str) -> bool:
-    try:
-        return b"\0" not in os.fsencode(path) and Path(path).is_absolute()
-    except UnicodeEncodeError:
-        return False
-
-
-def _heads(found: Iterator[tuple[int, memoryview]], version: int) -> tuple[dict[str, Head], list[int], frozenset[str]]:
-    heads: dict[str, Head] = {}
-    damaged: list[int] = []
-    repeated: set[str] = set()
-    for number, (offset, line) in enumerate(found, start=2):
-        placed = _chained(line, heads) if version == 1 else _placed(line)
-        if placed is not None:
-            if placed.id in heads:  # Pi takes the last of one id, and the file's order decides where it resumes
-                repeated.add(placed.id)
-                del heads[placed.id]
-            heads[placed.id] = Head(placed.id, placed.type, placed.parent_id, number, offset, len(line))
-        elif bytes(line).strip():
-            damaged.append(number)
-    return heads, damaged, frozenset(repeated)
-
-
-def _placed(line: memoryview) -> _Placed | None:
-    try:
-        return _PLACED.decode(line)
-    except msgspec.MsgspecError:
-        try:
-            return msgspec.convert(_value(line), _Placed)
-        except (msgspec.ValidationError, UnicodeEncodeError):
-            return None
-
-
-def _chained(line: memoryview, heads: dict[str, Head]) -> _Placed | None:
-    """An entry of version 1, which had no ids: each follows the one before it."""
-    try:
-        old = msgspec.convert(_value(line), _Old)
-    except (msgspec.ValidationError, UnicodeEncodeError):
-        return None
-    return _Placed(old.type, f"v1-{len(heads) + 1:08x}", next(reversed(heads), None))
-
-
-def _value(line: memoryview) -> Any:
-    try:
-        return parse(bytes(line))
-    except (ValueError, RecursionError):
-        return None
-
-
 def _object(record: Record) -> dict[str, Any]:
     value: dict[str, Any] = parse(record) if isinstance(record, bytes) else record
     return value
-
-
-def _loader(file: Path) -> Load:
-    def load(wanted: Sequence[Head]) -> Iterator[tuple[Head, Record]]:
-        with file.open("rb") as opened:
-            for head in wanted:
-                opened.seek(head.offset)
-                yield head, opened.read(head.length)
-
-    return load

@@ -98,8 +98,8 @@ def _add_user(built: Trajectory, item: Seen, user: User) -> None:
 def _add_assistant(built: Trajectory, item: Seen, said: Assistant, inside: set[str]) -> list[Call]:
     """Adds an assistant message and returns its calls, in order."""
     parts = parts_of(said.content)
-    text = well_formed("".join(part.text for part in parts if isinstance(part, Text) and part.text.strip(SPACE)))
-    calls = calls_of(said)
+    text = well_formed("".join([part.text for part in parts if isinstance(part, Text) and part.text.strip(SPACE)]))
+    calls = [part for part in parts if isinstance(part, Call)]
     if not text and not calls:
         return []
     message: dict[str, Any] = {"role": "assistant", "content": text}
@@ -109,7 +109,7 @@ def _add_assistant(built: Trajectory, item: Seen, said: Assistant, inside: set[s
             for call in calls
         ]
     index = built.add(message, item.entry, f"{said.provider}/{said.model}")
-    if any(isinstance(part, Thinking) for part in parts):
+    if any([isinstance(part, Thinking) for part in parts]):
         built.edit("thinking_dropped", "observed reasoning is never saved", index)
     if why := _why_unfit(said, calls):
         built.unfit[index] = why

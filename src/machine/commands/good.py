@@ -7,8 +7,9 @@ from pathlib import Path
 import click
 from msgspec import structs
 
+from machine.capture.reader import latest, read
 from machine.capture.rows import Recorder, capture, preview
-from machine.capture.session import Session, live, read
+from machine.capture.session import Session, live
 from machine.errors import MachineError, Refused, StoreError, UsageError
 from machine.host import Host, LiveSession
 from machine.report import Report
@@ -60,10 +61,9 @@ def good(
         append_elsewhere(out.expanduser(), *captured.rows)
         return _saved(captured.rows, f"Saved to {out}", session)
     kept = project.pool.append_all(captured.rows)
-    total = project.pool.counts().get("good", 0)
-    known = all(each.duplicate for each in kept)
-    title = "Already tagged: nothing added" if known else f"Saved as good, {total} in the pool"
-    rows = [structs.replace(row, id=each.id) for row, each in zip(captured.rows, kept, strict=True)]
+    known = all(each.duplicate for each in kept.rows)
+    title = "Already tagged: nothing added" if known else f"Saved as good, {kept.counts.get('good', 0)} in the pool"
+    rows = [structs.replace(row, id=each.id) for row, each in zip(captured.rows, kept.rows, strict=True)]
     return _saved(rows, title, session)
 
 
@@ -79,7 +79,7 @@ def _source(
     if asked.leaf is None:  # the user went back to before the first message: whatever the file holds is not in use
         return live(asked.session, str(asked.cwd), asked.file, ()), recorder, None
     if asked.file is not None and asked.file.exists():
-        return read(asked.file), recorder, asked.leaf
+        return latest(asked.file), recorder, asked.leaf
     return live(asked.session, str(asked.cwd), None, asked.entries or ()), recorder, asked.leaf
 
 

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
+from machine.capture.reader import read
 from machine.capture.rows import Captured, Recorder, capture_turn
-from machine.capture.session import Session, read
+from machine.capture.session import Session
 from machine.capture.turn import turns, unanswered
 from machine.commands.common import shown
 from machine.errors import Refused, SessionFault
@@ -89,7 +90,7 @@ def _keep(project: Project, captured: Captured, tag: Tag) -> bool:
     project.blobs.keep(captured.pictures.values())
     if tag == "observed":
         return project.pool.append_observed(captured.rows) > 0
-    return not all(kept.duplicate for kept in project.pool.append_all(captured.rows))
+    return not all(kept.duplicate for kept in project.pool.append_all(captured.rows).rows)
 
 
 def _report(tallies: Sequence[_Tally], tag: Tag) -> Report:

@@ -6,7 +6,6 @@ text inside a string stays JSON.
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -22,9 +21,25 @@ _SECRET_NAME = re.compile(r"KEY(?!BOARD)|TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|CR
 _SHORTEST = 8
 _BATCH = 64 * 1024
 """Characters that are looked at together: few enough for a processor's cache."""
-_CLEAN: set[bytes] = set()
-"""Hashes of texts that hold no credential of a fixed form: a session is looked at again with every turn of it."""
-_REMEMBERED = 1 << 17
+_REMEMBERED = 1 << 25
+"""Characters of texts that are remembered to hold no credential."""
+
+
+@dataclass
+class _Clean:
+    """Texts that hold no credential of a fixed form: a session is looked at again with every turn of it."""
+
+    texts: set[str] = field(default_factory=set)
+    characters: int = 0
+
+    def add(self, text: str) -> None:
+        if self.characters + len(text) > _REMEMBERED:
+            self.texts, self.characters = set(), 0
+        self.texts.add(text)
+        self.characters += len(text)
+
+
+_CLEAN = _Clean()
 
 
 @dataclass(frozen=True)
@@ -134,21 +149,14 @@ def _secrets(value: Any, exact: Mapping[str, str]) -> dict[str, list[tuple[str, 
 
 def _formed(texts: Iterable[str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
     """Texts that hold credentials of a fixed form. A text that was found to hold none is not looked at again."""
-    marks = {text: _mark(text) for text in texts}
-    for batch in _batches(text for text, mark in marks.items() if mark not in _CLEAN):
+    for batch in _batches([text for text in texts if text not in _CLEAN.texts]):
         near = possible(rules(), batch)
         for text in batch:
             matching = possible(near, [text]) if near and len(batch) > 1 else near
             if secrets := list(_matches(text, matching)):
                 yield text, secrets
             else:
-                if len(_CLEAN) >= _REMEMBERED:
-                    _CLEAN.clear()
-                _CLEAN.add(marks[text])
-
-
-def _mark(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+                _CLEAN.add(text)
 
 
 def _exact(text: str, exact: Mapping[str, str]) -> Iterator[tuple[str, str]]:

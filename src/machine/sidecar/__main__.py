@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -127,6 +128,7 @@ def _taggable(answer: dict[str, str] | None) -> str | None:
 
 def main() -> None:
     """Serves Pi until it closes the pipe."""
+    gc.set_threshold(100_000, 20, 100)  # a command makes much and lets go of it all; looking for cycles costs more
     peer = Peer(*take_pipes())
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is Pi's; a handler, unlike SIG_IGN, is not inherited
     sidecar = Sidecar(peer)

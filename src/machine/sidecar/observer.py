@@ -42,9 +42,10 @@ class _Moment:
         return self.place[1] is None or (self.file is not None and not self.file.exists())
 
     def session(self) -> Session:
-        from machine.capture.session import live, read
+        from machine.capture.reader import latest
+        from machine.capture.session import live
 
-        return read(self.file) if self.file else live(self.place[0], str(self.cwd), None, self.entries)
+        return latest(self.file) if self.file else live(self.place[0], str(self.cwd), None, self.entries)
 
 
 class Observer:

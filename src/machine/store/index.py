@@ -108,6 +108,23 @@ class Index:
         asked = "SELECT last_entry FROM rows WHERE session = ? AND tag != 'observed'"
         return {entry for (entry,) in self._ask(asked, [session])}
 
+    def added(self, rows: Sequence[tuple[int, int, Row]]) -> bool:
+        """Takes in rows that were just written at the pool's end: the offset and length in bytes of each, and the row.
+
+        They are known until the index is closed, so that nobody who writes waits for its disk; the next opening reads
+        them, and keeps what it has read. False if they cannot be known now.
+        """
+        try:
+            if not self._db.in_transaction:
+                self._db.execute("BEGIN IMMEDIATE")
+            if self._db.execute("SELECT bytes FROM covers").fetchone() != (rows[0][0],):
+                return False  # something lies between: a last line that lacked its LF
+            for offset, length, row in rows:
+                _insert(self._db, offset, length, row)
+        except sqlite3.DatabaseError:
+            return False
+        return True
+
     def _places(self, where: str, values: Sequence[object]) -> list[Place]:
         return [
             Place(*row) for row in self._ask(f"SELECT offset, length, id, tag, note FROM rows WHERE {where}", values)
@@ -202,16 +219,20 @@ def _add(db: sqlite3.Connection, offset: int, line: bytes) -> bool:
         check(row)
     except (msgspec.MsgspecError, RecursionError):
         return not line.strip()
+    _insert(db, offset, len(line), row)
+    return True
+
+
+def _insert(db: sqlite3.Connection, offset: int, length: int, row: Row) -> None:
     source, keys = row.source, (_key(row.digest), turn_key(row.source.entries, row.source.part))
     outranked = row.tag == "observed" and _judged(db, keys)
     if not outranked:
         db.execute("UPDATE rows SET superseded = 1 WHERE superseded = 0 AND (digest = ? OR turn = ?)", keys)
-    values = (offset, len(line), row.id, row.tag, *keys, source.session, source.entries[-1], row.note, outranked)
+    values = (offset, length, row.id, row.tag, *keys, source.session, source.entries[-1], row.note, outranked)
     try:
         db.execute(f"INSERT {_INTO_ROWS}", values)
     except sqlite3.IntegrityError:  # the id is there already; OR REPLACE would make every other row three times as slow
         db.execute(f"INSERT OR REPLACE {_INTO_ROWS}", values)
-    return True
 
 
 def _judged(db: sqlite3.Connection, keys: tuple[bytes, bytes]) -> bool:

@@ -11,6 +11,7 @@ lines only.
 import contextlib
 import datetime
 import hashlib
+import itertools
 import json
 import os
 import shlex
@@ -48,6 +49,14 @@ class Appended:
     duplicate: bool
 
 
+@dataclass(frozen=True)
+class Kept:
+    """What became of the rows of a turn, one by one, and how many rows of each tag are in force now."""
+
+    rows: Sequence[Appended]
+    counts: dict[str, int]
+
+
 class Pool:
     """The rows of one project. Cheap to make; files are opened by the method that needs them."""
 
@@ -70,24 +79,25 @@ class Pool:
         Raises:
             StoreError: it could not be written (disk full, no permission, lock held); the pool is as it was.
         """
-        return self.append_all([row])[0]
+        return self.append_all([row]).rows[0]
 
-    def append_all(self, rows: Sequence[Row]) -> list[Appended]:
+    def append_all(self, rows: Sequence[Row]) -> Kept:
         """Adds the rows of one turn as `append` adds one, with one write: all that are new, or none.
 
         Raises:
             StoreError: they could not be written; the pool is as it was.
         """
         private_folder(self.path.parent)
-        with locked(self.lock):
-            nothing: list[Place | None] = [None] * len(rows)
-            same = self._ask(lambda index: [index.same(row) for row in rows], nothing)
+        with locked(self.lock), self._index() as index:
+            same = [index.same(row) for row in rows]
             held = [place if _says(place, row) else None for place, row in zip(same, rows, strict=True)]
-            self._write([row for row, place in zip(rows, held, strict=True) if place is None])
-        return [
+            noted = self._write([row for row, place in zip(rows, held, strict=True) if place is None], index)
+            counts = index.counts() if noted else {}
+        appended = [
             Appended(place.id if place else row.id, duplicate=place is not None)
             for row, place in zip(rows, held, strict=True)
         ]
+        return Kept(appended, counts if noted else self.counts())
 
     def append_observed(self, rows: Sequence[Row]) -> int:
         """Adds those rows, all at once, of whose part of a turn and of whose content the pool holds none, by any tag.
@@ -99,9 +109,9 @@ class Pool:
             StoreError: they could not be written; the pool is as it was.
         """
         private_folder(self.path.parent)
-        with locked(self.lock):
-            new = self._ask(lambda index: [row for row in rows if not _known(index, row)], list(rows))
-            self._write(new)
+        with locked(self.lock), self._index() as index:
+            new = [row for row in rows if not _known(index, row)]
+            self._write(new, index)
         return len(new)
 
     def holds(self, turns: Sequence[tuple[str, ...]]) -> list[bool]:
@@ -141,9 +151,17 @@ class Pool:
         """The last entry id of every turn of a session that the user has tagged."""
         return self._ask(lambda index: index.tagged_entries(session), set())
 
-    def _write(self, rows: Sequence[Row]) -> None:
-        if rows:
-            _append(self.path, [encode(row) for row in rows], torn=self.torn)
+    def _write(self, rows: Sequence[Row], index: Index) -> bool:
+        """Adds rows, and says whether `index` knows them now."""
+        if not rows:
+            return True
+        written = [encode(row) for row in rows]
+        offset = _append(self.path, written, torn=self.torn)
+        ends = list(itertools.accumulate((len(line) + 1 for line in written), initial=offset))
+        return index.added([(start, len(line), row) for start, line, row in zip(ends, written, rows, strict=False)])
+
+    def _index(self) -> Index:
+        return Index(self.path, self.path.with_suffix(".index"))
 
     def _places(self, tag: str | None = None, newest: int | None = None) -> list[Place]:
         return self._ask(lambda index: index.places(tag, newest), [])
@@ -172,7 +190,7 @@ class Pool:
         with explained(self.path):
             if not self.path.exists():
                 return nothing
-        with Index(self.path, self.path.with_suffix(".index")) as index:
+        with self._index() as index:
             return ask(index)
 
 
@@ -198,8 +216,11 @@ def _known(index: Index, row: Row) -> bool:
     return index.holds(turn_key(row.source.entries, row.source.part)) or index.same(row) is not None
 
 
-def _append(path: Path, rows: Sequence[bytes], torn: Path | None) -> None:
-    """Writes rows and syncs; with `torn`, in a pool: what a crash left is put there first, and rows come together."""
+def _append(path: Path, rows: Sequence[bytes], torn: Path | None) -> int:
+    """Writes rows and syncs, and returns the offset of the first.
+
+    With `torn`, in a pool: what a crash left is put there first, and rows come together.
+    """
     descriptor = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         with explained(path):
@@ -213,6 +234,7 @@ def _append(path: Path, rows: Sequence[bytes], torn: Path | None) -> None:
                 write_or_cut(descriptor, data, size)
     finally:
         os.close(descriptor)
+    return size + len(data) - sum(len(row) + 1 for row in rows)
 
 
 def _set_aside(path: Path, descriptor: int, torn: Path) -> None:
