@@ -8,7 +8,7 @@ demo: setup
 	$(RUN) examples/minimal-sft/demo.py
 
 test: setup
-	$(RUN) -m pytest
+	$(RUN) -m pytest -n 2 --dist loadfile
 
 nightly: setup
 	ORACLE_EXAMPLES=10000 $(RUN) -m pytest --timeout 3600 tests/capture/test_oracle.py

@@ -1,9 +1,9 @@
 """Training with the engine against transformers + PEFT and TRL: same machine, model, LoRA and precision, one run.
 
-`python bench/engine/training.py [--quick]`: one forward and backward pass over rows whose last 24 tokens have weight.
-The engine and PEFT take turns, and the medians count. Theirs goes row by row or as a batch of two, whichever a first
-pass says is faster (their rate does not depend on the number of rows). Ratios over 1 say that the engine is faster. TRL
-is measured where it is installed (`pip install trl`).
+`python bench/engine/training.py [--quick] [--lengths]`: one forward and backward pass over rows whose last 24 tokens
+have weight. The engine and PEFT take turns. Theirs goes row by row or as a batch of two, whichever a first pass says is
+faster (their rate does not depend on the number of rows). Ratios over 1 say that the engine is faster. TRL is measured
+where it is installed (`pip install trl`). With `--repeats` above 1, medians count.
 
 Then one row alone, longer and longer: the seconds that a thousand of its tokens take, and the ratio to PEFT where
 PEFT's pass fits into the memory that is free (from 2,048 tokens on one pass each, for they are long).
@@ -177,7 +177,8 @@ def main() -> None:
     parser.add_argument("--model", type=Path, help="a Hugging Face folder; default SmolLM2-135M-Instruct")
     parser.add_argument("--quick", action="store_true", help="shorter rows: a minute or two in place of some ten")
     parser.add_argument("--unembed", action="store_true", help="both sides train the unembedding too")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--repeats", type=int, default=1, help="medians of 3 take most of an hour")
+    parser.add_argument("--lengths", action="store_true", help="only the table of one row, longer and longer")
     asked = parser.parse_args()
     folder = asked.model or ensure_model(print)
     model = Llama.load(folder)
@@ -191,7 +192,7 @@ def main() -> None:
     others = ["peft"] if trl is None else ["peft", "trl"]
     print(f"{'tokens/s':<44}{'engine':>8}{''.join(f'{name:>8}{chr(32):>8}' for name in others)}")
     results: dict[str, dict[str, float]] = {}
-    for case in QUICK if asked.quick else CASES:
+    for case in () if asked.lengths else QUICK if asked.quick else CASES:
         rates = results[case.name] = case_rates(model, lora, peft, trl, case, asked.repeats)
         ratios = "".join(f"{rates[name]:>8.0f}{rates['engine'] / rates[name]:>7.2f}x" for name in others)
         print(f"{case.name:<44}{rates['engine']:>8.0f}{ratios}", flush=True)
