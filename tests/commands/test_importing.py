@@ -99,3 +99,20 @@ def test_files_of_old_pis_lack_their_prompt_and_need_a_word(tmp_path):
     refused = run(["import", str(file)], ShellHost())
     assert "system prompt" in refused.notes[0]
     assert run(["import", str(file), "--no-prompt"], ShellHost()).title.startswith("1 ")
+
+
+def test_a_row_whole_says_what_began_the_turn_and_what_came_while_it_ran(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    s = talk(tmp_path, turns=1)
+    prompt = s.entries[0]["message"]
+    s.user("Fix it")
+    call = s.assistant("Looking.", [("x1", {})])
+    s.result("x1", "x")
+    s.entry("compaction", summary="S", firstKeptEntryId=call, tokensBefore=9, systemMessage=prompt)
+    s.user("and keep the name")
+    s.assistant("Fixed.")
+    saved = run(["good", "--session", str(s.save(tmp_path / "s.jsonl"))], ShellHost())
+    shown = [run(["tagged", id], ShellHost()) for id in saved.data["rows"]]
+    who = [[role for _, role, _ in report.tables[0].rows if role.startswith("user")] for report in shown]
+    assert who == [["user", "user, began the turn"], ["user, a summary", "user, during the turn"]]
+    assert "part 2" in dict(shown[1].rows)["Turn"]

@@ -42,9 +42,9 @@ from machine.capture.session import Branch
 Sent: TypeAlias = System | User | Assistant | ToolResult
 
 _BRANCH = "The following is a summary of a branch that this conversation came back from:\n\n<summary>\n{}</summary>"
-_COMPACTED = (
-    "The conversation history before this point was compacted into the following summary:\n\n<summary>\n{}\n</summary>"
-)
+COMPACTED = "The conversation history before this point was compacted into the following summary:"
+"""How Pi begins a summary of what came before a compaction."""
+_COMPACTED = COMPACTED + "\n\n<summary>\n{}\n</summary>"
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ import re
 import click
 import msgspec
 
+from machine.capture.projection import COMPACTED
 from machine.capture.rows import preview
 from machine.errors import UsageError
 from machine.host import Host
@@ -71,6 +72,8 @@ def _who(row: Row, at: int) -> str:
     role, entry = str(row.messages[at]["role"]), (row.source.messages or (None,) * len(row.messages))[at]
     if role != "user" or entry not in row.source.entries:
         return role
+    if str(row.messages[at]["content"]).startswith(COMPACTED):
+        return "user, a summary"
     return "user, began the turn" if entry == row.source.entries[0] else "user, during the turn"
 
 
