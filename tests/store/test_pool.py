@@ -1,5 +1,7 @@
+import collections
 import contextlib
 import os
+import random
 import sqlite3
 import stat
 from pathlib import Path
@@ -306,3 +308,13 @@ def test_the_counts_that_come_with_an_append_are_those_of_the_pool(pool):
     assert pool.append_all([row("b", entries=("u2", "a2"))]).counts == pool.counts() == {"good": 4}
     assert pool.append_all([row("b", entries=("u2", "a2"))]).counts == {"good": 4}
     assert pool.append_all([row("c", entries=("u2", "a2"), tag="bad")]).counts == pool.counts() == {"good": 3, "bad": 1}
+
+
+def test_the_tally_is_that_of_the_rows_whatever_supersedes_what(pool):
+    draw = random.Random(3)
+    for number in range(120):
+        tag = draw.choice(["good", "bad", "observed"])
+        turn = (f"u{draw.randrange(9)}", f"a{draw.randrange(3)}")
+        pool.append(row(f"{draw.randrange(12)}", tag=tag, entries=turn, id=f"t_{draw.randrange(60)}", note=str(number)))
+    tags = collections.Counter(kept.tag for kept in pool.rows())
+    assert pool.counts() == dict(tags)

@@ -42,6 +42,11 @@ class _Clean:
 _CLEAN = _Clean()
 
 
+def forget() -> None:
+    """Lets go of the texts that were found to hold no credential, as in a process that has just begun."""
+    _CLEAN.texts, _CLEAN.characters = set(), 0
+
+
 @dataclass(frozen=True)
 class Finding:
     """A secret was here: the rule that found it and its place in the value. Never the secret."""
