@@ -4,8 +4,8 @@
 
 Writes a pool of that size into a temporary folder. Beside each figure stands what the same answer costs without the
 index, or the least that it can cost: reading the whole pool with json and with msgspec, a Python that does nothing, a
-bare write and sync of the same bytes. The bars: 100 ms for a listing where Pi asks for it (a process of its own is shown
-beside it), 10 ms for an append, by the median.
+bare write and sync of the same bytes. The bars, for medians: 100 ms for a listing where Pi asks for it (a process of
+its own is shown beside it), 10 ms for an append.
 """
 
 import argparse
