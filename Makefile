@@ -12,6 +12,7 @@ test: setup
 
 nightly: setup
 	ORACLE_EXAMPLES=10000 $(RUN) -m pytest --timeout 3600 tests/capture/test_oracle.py
+	CROWD_SINGLES=500 $(RUN) -m pytest tests/store/test_fire.py
 	OLD_PI=.pi-0.73.1 $(RUN) -m pytest tests/pi/test_old_pi.py
 
 lint: setup

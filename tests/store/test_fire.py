@@ -16,6 +16,8 @@ from machine.store.files import append_line, private_folder, write_private
 from machine.store.index import Index
 from machine.store.pool import Pool
 
+SINGLES = os.environ.get("CROWD_SINGLES", "20")
+"""Of 500 rows of a process, how many are appended one by one; the others in between, at once. `make nightly`: all."""
 FIRE = Path(__file__).with_name("underfire.py")
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
@@ -46,7 +48,7 @@ def test_a_thousand_kills_lose_nothing_that_was_confirmed(memory):
 
 
 def test_sixteen_processes_append_and_every_row_is_there_once_and_in_order(memory):
-    said = json.loads(fire(memory, "crowd", "16", "500").communicate()[0])
+    said = json.loads(fire(memory, "crowd", "16", "500", SINGLES).communicate()[0])
     assert said == {"failed": 0, "rows": 8000, "in order": True, "listed": True}
 
 

@@ -279,8 +279,8 @@ def kill(folder: Path, shots: int, *kinds: str) -> dict[str, object]:
     return {"faults": field.faults, **field.counts}
 
 
-def crowd(folder: Path, processes: int, rows: int) -> dict[str, object]:
-    """Lets that many processes append that many rows each to one pool, by one and by twenty-four, and looks for them."""
+def crowd(folder: Path, processes: int, rows: int, singles: int) -> dict[str, object]:
+    """Lets that many processes append that many rows each to one pool, so many of them one by one, and looks for them."""
     pool = Pool(folder / "traces.jsonl")
     given = [[row(f"{number}-{i}", size=10) for i in range(rows)] for number in range(processes)]
     children = []
@@ -288,9 +288,9 @@ def crowd(folder: Path, processes: int, rows: int) -> dict[str, object]:
         child = os.fork()
         if not child:
             with contextlib.suppress(BaseException):
-                for i in range(0, rows, 25):
+                for i in range(0, rows, rows // singles):
                     pool.append(mine[i])
-                    pool.append_all(mine[i + 1 : i + 25])
+                    pool.append_all(mine[i + 1 : i + rows // singles])
                 os._exit(0)
             os._exit(3)
         children.append(child)
@@ -306,7 +306,7 @@ def crowd(folder: Path, processes: int, rows: int) -> dict[str, object]:
 
 
 def main() -> None:
-    """`underfire.py FOLDER kill SHOTS KIND...` or `underfire.py FOLDER crowd PROCESSES ROWS`: prints what became of it as JSON."""
+    """`underfire.py FOLDER kill SHOTS KIND...` or `underfire.py FOLDER crowd PROCESSES ROWS SINGLES`: prints what became of it as JSON."""
     folder, what, *numbers = sys.argv[1:]
     print(
         json.dumps(
