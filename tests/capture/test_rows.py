@@ -297,6 +297,21 @@ def test_a_compaction_that_embeds_what_it_kept_is_read_once(make):
     assert "hmm" not in json.dumps(row.messages)
 
 
+def test_a_result_that_comes_after_somebody_spoke_is_not_the_calls(make):
+    s = Script(tools=[TOOL])
+    s.user("Old")
+    s.assistant("", [("c0", {})])
+    s.user("Never mind")
+    late = s.result("c0", "late")
+    s.assistant("Fine.")
+    s.user("New")
+    s.assistant("Newer")
+    row = make(s)
+    assert [m["content"] for m in row.messages if m["role"] == "tool"] == [NO_RESULT]
+    assert [e.kind for e in row.edits] == ["result_synthesised", "orphan_dropped"]
+    assert late in row.edits[1].detail
+
+
 def test_an_answer_that_was_omitted_is_not_learnt_from(make):
     s = Script()
     s.user("Hi")

@@ -8,7 +8,8 @@ import threading
 
 import pytest
 
-from machine.dataset.render import fingerprint, render
+from machine.dataset.merge import merged
+from machine.dataset.render import datum, fingerprint, render
 from machine.dataset.targets import expand
 from machine.errors import TrainingError
 from machine.store import files
@@ -22,7 +23,7 @@ from machine.training.loop import Loop, _stop_on_signal
 from machine.training.recipe import plan
 from machine.training.run import Run, State, new_id, now
 from relay import relay
-from students import questions
+from students import questions, weather_row
 
 STEPS = 5
 
@@ -31,12 +32,12 @@ STEPS = 5
 def begin(service, tmp_path):
     """Makes a loop over four short examples, two a step, on the service at hand or at another address."""
 
-    def make(open_service, run=None, progress=lambda line: None):
+    def make(open_service, run=None, progress=lambda line: None, rows=None):
         model = default_model(models(open_service))
         config = Config(model=model, renderer="machine/chatml", batch_size=2, steps=STEPS, save_every=2, rank=4)
         student = load_student(model)
-        examples = [render(student, target) for target in expand(questions(4))]
-        planned = plan(config, len(examples))
+        examples = [render(student, target) for target in expand(rows or questions(4))]
+        planned = plan(config, len(merged(examples)))
         if run is None:
             run = Run(tmp_path / new_id())
             run.write_config({"data": fingerprint(examples)})
@@ -69,6 +70,29 @@ def test_a_run_learns_and_one_that_was_left_goes_on_exactly(begin):
         base = probe.of_sampler(here, sampler(here, whole.student.model, None), whole.student)
         assert probe.distance(taken, whole.run.sampler().probe) < probe.distance(base, taken) / 10
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_the_targets_of_a_conversation_go_as_one_datum_with_their_own_loss(begin):
+    with connect(endpoint()) as here:
+        loop = begin(here, rows=[weather_row(), *questions(1)])
+        loop.plan = dataclasses.replace(loop.plan, steps=1)
+        examples = loop.examples
+        assert len(examples) == 3
+        client = loop._open(None)
+        apart = client.forward([datum(example) for example in examples], "cross_entropy").result()
+        nll = [
+            -sum(p * w for p, w in zip(output["logprobs"].data, example.weights[1:], strict=True))
+            for output, example in zip(apart.loss_fn_outputs, examples, strict=True)
+        ]
+        loop()
+        first = loop.run.metrics()[0]
+    assert first["loss"] == pytest.approx(sum(nll) / 3, rel=1e-5)
+    assert first["examples"] == 3
+    assert (
+        first["tokens"]
+        == sum(len(example.tokens) - 1 for example in examples[1:])
+        < sum(len(e.tokens) for e in examples)
+    )
 
 
 def test_a_service_that_dies_leaves_a_run_that_can_go_on(begin, monkeypatch):

@@ -73,13 +73,13 @@ def build(prompt: str, seen: Sequence[Seen], inside: set[str]) -> Trajectory:
 
 
 def _result(seen: Sequence[Seen], caller: int, call: str, used: set[int]) -> Seen | None:
-    """The first unused result of a call before another message makes a call of that id: some providers reuse ids."""
+    """The first unused result of a call before anybody says anything else: from there on Pi takes it for lost."""
     for at in range(caller + 1, len(seen)):
         message = seen[at].message
         if isinstance(message, ToolResult) and message.tool_call_id == call and at not in used:
             used.add(at)
             return seen[at]
-        if isinstance(message, Assistant) and call in [made.id for made in calls_of(message)]:
+        if isinstance(message, User | Assistant):
             break
     return None
 

@@ -2,7 +2,7 @@
 
 import importlib.resources
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +12,9 @@ from machine.errors import Refused, ServiceError, StoreError, UsageError
 from machine.host import Host
 from machine.report import Report, Table
 from machine.store.project import Project
+
+if TYPE_CHECKING:
+    from machine.dataset.audit import Audit
 
 
 @click.group("train")
@@ -39,7 +42,7 @@ def validate(host: Host, file: Path | None) -> Report:
         rows=[
             ("Rows", f"{found.rows} good rows of {found.conversations} conversations"),
             ("Targets", str(found.targets)),
-            ("Tokens an epoch", f"{found.tokens}, {found.trained} of them trained"),
+            ("Tokens an epoch", f"{_tokens(found)}; {found.trained} of them trained"),
             ("Longest example", f"{longest} tokens"),
             ("Student", f"{student.model} ({why})"),
             ("Renderer", student.renderer_name),
@@ -55,6 +58,7 @@ def validate(host: Host, file: Path | None) -> Report:
             "conversations": found.conversations,
             "targets": found.targets,
             "tokens": found.tokens,
+            "tokens_apart": found.tokens_apart,
             "trained_tokens": found.trained,
             "longest": longest,
             "histogram": found.histogram(),
@@ -63,6 +67,12 @@ def validate(host: Host, file: Path | None) -> Report:
         },
         exit_code=2 if found.verdict == "FIX FIRST" else 0,
     )
+
+
+def _tokens(found: "Audit") -> str:
+    """The tokens of an epoch, and how many they would be with every target trained by itself."""
+    apart = found.tokens_apart
+    return f"{found.tokens} tokens" + (f" ({apart} before merging)" if apart != found.tokens else "")
 
 
 @train.command("sft")
@@ -90,7 +100,7 @@ def sft(host: Host, file: Path | None, model: str | None, force: bool) -> Report
     if not found.examples:
         raise Refused("no row can be trained on: " + "; ".join(found.faults[:3]), next_step="machine train validate")
     longest = max(len(e.tokens) for e in found.examples)
-    config, reasons = defaults(model, student.renderer_name, found.targets, found.conversations, longest)
+    config, reasons = defaults(model, student.renderer_name, len(found.packs), found.conversations, longest)
     config = _with_data(config, str(file.absolute()) if file else POOL)
     reasons["model"] = why
     project.make()
@@ -148,9 +158,9 @@ def run(host: Host, steps: int | None, yes: bool, resume: str | None) -> Report:
     if not where.local:
         refuse_secrets(sides.train, MEND_SECRET)
     resumed = find_run(project.runs, resume) if resume else None
-    planned = plan(config, found.targets, resumed.config["steps"] if resumed else steps)
+    planned = plan(config, len(found.packs), resumed.config["steps"] if resumed else steps)
     summary = (
-        f"{found.targets} targets of {found.rows} rows ({found.tokens} tokens an epoch), {planned.steps} steps of "
+        f"{found.targets} targets of {found.rows} rows ({_tokens(found)} an epoch), {planned.steps} steps of "
         f"{planned.batch_size} on {config.model}; the tokens go to {where.destination}"
     )
     if resumed:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from machine.dataset.merge import Pack, merged
 from machine.dataset.render import Example, render
 from machine.dataset.targets import Target, expand, text_of
 from machine.errors import Refused
@@ -36,8 +37,18 @@ class Audit:
     notes: list[str] = field(default_factory=list)
 
     @property
+    def packs(self) -> list[Pack]:
+        """What the examples are trained as."""
+        return merged(self.examples)
+
+    @property
     def tokens(self) -> int:
         """Tokens of one epoch."""
+        return sum(len(pack.tokens) for pack in self.packs)
+
+    @property
+    def tokens_apart(self) -> int:
+        """What they would be if every target were trained by itself."""
         return sum(len(e.tokens) for e in self.examples)
 
     @property

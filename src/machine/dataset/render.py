@@ -8,7 +8,7 @@ this, the target is refused instead of trained.
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -65,7 +65,21 @@ def render(student: Student, target: Target) -> Example:
     return Example(target.id, target.session, tokens, weights, len(prompt))
 
 
-def datum(example: Example) -> "Datum":
+class Weighted(Protocol):
+    """Tokens [T], and the weight [T] of each as what is to be predicted."""
+
+    @property
+    def tokens(self) -> list[int]:
+        """Token ids [T]."""
+        ...
+
+    @property
+    def weights(self) -> list[float]:
+        """Loss weights [T]."""
+        ...
+
+
+def datum(example: Weighted) -> "Datum":
     """The example as Tinker trains it: tokens [T-1] predict tokens [1:T], weighted by weights [1:T]."""
     from tinker import Datum, ModelInput, TensorData
 

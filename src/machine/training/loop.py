@@ -1,5 +1,6 @@
 """Loop: train a LoRA student on rendered examples, over the Tinker API.
 
+Examples of which one begins another go together as one datum (`dataset/merge.py`), and a plan's batches are of datums.
 For each step: one batch forward and backward, one Adam step. Step n+1 is sent before step n is waited for, so that
 the service is never idle while this side reads metrics. The loss of a step is the sum over its examples of the
 negative log-likelihood of their targets, weighted per token (`Example.weights` sum to 1 for each example); Adam
@@ -19,6 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from machine.dataset.merge import Pack, merged
 from machine.dataset.render import Example, datum
 from machine.errors import MachineError, StoreError, TrainingError
 from machine.tinker import probe
@@ -48,7 +50,7 @@ class _Sent(NamedTuple):
 
 @dataclass
 class Loop:
-    """One run of `plan` on `examples`. `save_every` counts steps."""
+    """One run of `plan`, which is over what `examples` are merged to. `save_every` counts steps."""
 
     service: Service
     student: Student
@@ -100,7 +102,8 @@ class Loop:
 
     def _steps(self, stop: threading.Event) -> bool:
         """Trains until the plan is done; True when it was told to stop before. Every step that was sent is finished."""
-        data = [datum(example) for example in self.examples]
+        self._packs = merged(self.examples)
+        data = [datum(pack) for pack in self._packs]
         ahead: _Sent | None = None
         for step in range(self._start, self.plan.steps):
             sent = self._send(step, data)
@@ -132,9 +135,8 @@ class Loop:
         doing = f"training step {sent.step + 1} of {self.plan.steps}"
         output = self.service.wait(sent.loss, doing)
         self.service.wait(sent.update, doing)
-        examples = [self.examples[i] for i in sent.batch]
-        tokens = sum(len(e.tokens) - 1 for e in examples)
-        loss = _mean_nll(output, examples)
+        packs = [self._packs[i] for i in sent.batch]
+        loss = _mean_nll(output, packs)
         seconds = time.monotonic() - self._began
         self.run.add_metrics(
             {
@@ -142,9 +144,9 @@ class Loop:
                 "epoch": sent.step // self.plan.steps_per_epoch + 1,
                 "loss": round(loss, 6),
                 "learning_rate": sent.rate,
-                "examples": len(examples),
-                "tokens": tokens,
-                "trained_tokens": sum(e.trained for e in examples),
+                "examples": sum(len(pack.examples) for pack in packs),
+                "tokens": sum(len(pack.tokens) - 1 for pack in packs),
+                "trained_tokens": sum(weight != 0 for pack in packs for weight in pack.weights),
                 "seconds": round(seconds, 3),
             }
         )
@@ -189,13 +191,13 @@ class Loop:
         self.run.write_state(self._state)
 
 
-def _mean_nll(output: "ForwardBackwardOutput", examples: Sequence[Example]) -> float:
+def _mean_nll(output: "ForwardBackwardOutput", packs: Sequence[Pack]) -> float:
     """Mean over the batch of each target's weighted negative log-likelihood, in nats a token."""
     total = 0.0
-    for example, outputs in zip(examples, output.loss_fn_outputs, strict=True):
+    for pack, outputs in zip(packs, output.loss_fn_outputs, strict=True):
         logprobs = outputs["logprobs"].data
-        total -= sum(p * w for p, w in zip(logprobs, example.weights[1:], strict=True) if w)
-    return total / len(examples)
+        total -= sum(p * w for p, w in zip(logprobs, pack.weights[1:], strict=True) if w)
+    return total / sum(len(pack.examples) for pack in packs)
 
 
 @contextlib.contextmanager

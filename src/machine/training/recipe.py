@@ -21,9 +21,9 @@ LARGE_MODEL_RATE = 3e-4
 
 @dataclass(frozen=True)
 class Plan:
-    """What a recipe comes to on `examples` examples. A step trains `batch_size` of them, fewer at an epoch's end."""
+    """What a recipe comes to on so many `datums`. A step trains `batch_size` of them, fewer at an epoch's end."""
 
-    examples: int
+    datums: int
     batch_size: int
     steps: int
     learning_rate: float
@@ -31,9 +31,9 @@ class Plan:
     seed: int
 
     def batch(self, step: int) -> list[int]:
-        """The examples of a step (from 0): each epoch is a shuffle of its own, the same for the same seed."""
+        """The datums of a step (from 0): each epoch is a shuffle of its own, the same for the same seed."""
         epoch, at = divmod(step, self.steps_per_epoch)
-        order = list(range(self.examples))
+        order = list(range(self.datums))
         random.Random(f"{self.seed}/{epoch}").shuffle(order)
         return order[at * self.batch_size : (at + 1) * self.batch_size]
 
@@ -43,32 +43,32 @@ class Plan:
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps that see every example once."""
-        return math.ceil(self.examples / self.batch_size)
+        """Steps that see every datum once."""
+        return math.ceil(self.datums / self.batch_size)
 
 
-def plan(config: Config, examples: int, steps: int | None = None) -> Plan:
-    """The steps of a run; `steps`, from the command line, goes before the recipe's. The batch shrinks to the data.
+def plan(config: Config, datums: int, steps: int | None = None) -> Plan:
+    """The steps of a run over so many datums, to which examples are merged (`dataset/merge.py`).
+
+    `steps`, from the command line, goes before the recipe's. The batch shrinks to the data.
 
     Raises:
         Refused: there is nothing to train on, or it comes to 0 steps.
     """
-    if examples < 1:
+    if datums < 1:
         raise Refused("there is no example to train on", next_step="machine train validate")
-    batch = min(config.batch_size, examples)
+    batch = min(config.batch_size, datums)
     asked = steps if steps is not None else config.steps
-    total = asked if asked is not None else math.ceil(examples / batch) * config.epochs
+    total = asked if asked is not None else math.ceil(datums / batch) * config.epochs
     if total < 1:
         raise Refused("this comes to 0 steps: nothing would be trained", next_step="ask for at least 1 step")
-    return Plan(examples, batch, total, config.learning_rate, config.schedule, config.seed)
+    return Plan(datums, batch, total, config.learning_rate, config.schedule, config.seed)
 
 
-def defaults(
-    model: str, renderer: str, targets: int, conversations: int, longest: int
-) -> tuple[Config, dict[str, str]]:
-    """A recipe for `targets` examples of at most `longest` tokens, and the reason for each figure."""
-    batch = min(BATCH, max(1, targets))
-    per_epoch = math.ceil(max(1, targets) / batch)
+def defaults(model: str, renderer: str, datums: int, conversations: int, longest: int) -> tuple[Config, dict[str, str]]:
+    """A recipe for so many datums of at most `longest` tokens, and the reason for each figure."""
+    batch = min(BATCH, max(1, datums))
+    per_epoch = math.ceil(max(1, datums) / batch)
     epochs = min(MOST_EPOCHS, max(1, math.ceil(ENOUGH_STEPS / per_epoch)))
     small = renderer == CHATML
     steps = per_epoch * epochs
@@ -90,7 +90,7 @@ def defaults(
         if small
         else "the peak; careful for a large model",
         "schedule": "falls linearly to 0; or constant",
-        "batch_size": f"{targets} examples make {per_epoch} steps an epoch",
+        "batch_size": f"{datums} datums make {per_epoch} steps an epoch; those of a conversation are merged",
         "epochs": f"{steps} steps in all, at least {ENOUGH_STEPS} where {MOST_EPOCHS} epochs allow; or set steps",
         "max_length": f"in tokens; the longest example has {longest}",
         "test_size": f"of {conversations} conversations, held out for /train eval init",

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 
+from machine.dataset.merge import merged
 from machine.dataset.render import Example, fingerprint
 from machine.dataset.scan import refuse_secrets
 from machine.dataset.select import good_rows, rows_of
@@ -72,7 +73,8 @@ def begin(
     data = fingerprint(examples)
     if given.resume is not None:
         return _resumed(find_run(store / "runs", given.resume), config, data)
-    planned = plan(config, len(examples), given.steps)
+    packs = merged(examples)
+    planned = plan(config, len(packs), given.steps)
     run = Run(store / "runs" / given.run)
     run.write_config(
         {
@@ -81,7 +83,9 @@ def begin(
             "data": {
                 "sha256": data,
                 "examples": len(examples),
-                "tokens": sum(len(e.tokens) for e in examples),
+                "datums": len(packs),
+                "tokens": sum(len(pack.tokens) for pack in packs),
+                "tokens_apart": sum(len(e.tokens) for e in examples),
                 "trained_tokens": sum(e.trained for e in examples),
             },
             "service": where.destination,
@@ -132,13 +136,15 @@ def _resumed(run: Run, config: Config, data: str) -> tuple[Run, Plan]:
     kept = run.config
     if run.state.status == "done":
         raise Refused(f"run {run.id} is done", next_step="machine train run (a new run)")
+    if "datums" not in kept["data"]:
+        raise Refused(f"run {run.id} was begun by an older Machine", next_step="machine train run (a new run)")
     if kept["data"]["sha256"] != data or kept["recipe"] != msgspec.to_builtins(config):
         what = "rows" if kept["data"]["sha256"] != data else "recipe in tinker.yaml"
         raise Refused(
             f"the {what} changed since run {run.id} began; going on would not be the same run",
             next_step="machine train run (a new run)",
         )
-    return run, plan(config, kept["data"]["examples"], kept["steps"])
+    return run, plan(config, kept["data"]["datums"], kept["steps"])
 
 
 def _version(package: str) -> str | None:
