@@ -26,9 +26,10 @@ from machine.trace import well_formed
 
 PI = bootstrap.PACKAGE / "node_modules" / "@earendil-works" / "pi-coding-agent"
 EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", "300"))
-"""Random sessions for each test; `make nightly` asks for more."""
+"""Random sessions for each test, the same in every run; `make nightly` asks for more, and for others each time."""
 CHECKED = settings(
     max_examples=EXAMPLES,
+    derandomize="ORACLE_EXAMPLES" not in os.environ,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large],
 )
