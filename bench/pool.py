@@ -104,7 +104,7 @@ def row(number: int, size: int) -> Row:
     return Row(
         id=f"t_{number:026d}", tag=TAGS[number % 3], messages=messages, tools=(), target=(2, 4),
         created_at="2026-01-01T00:00:00+00:00", digest=digest(messages, (), (2, 4)),
-        source=Source("pi", "1", session, entries[-1], entries, "/work", models=(None, None, "m", None, "m")),
+        source=Source("pi", "1", session, entries[-1], entries, "/project", models=(None, None, "m", None, "m")),
     )  # fmt: skip
 
 
