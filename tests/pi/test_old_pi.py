@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,13 @@ def test_its_session_file_alone_is_not_enough_and_says_so(old_world):
     [row] = old_world.rows()
     assert [m["role"] for m in row["messages"]] == ["user", "assistant"]
     assert [edit["kind"] for edit in row["edits"]] == ["prompt_missing"]
+
+
+def test_a_headless_run_is_captured_unasked_with_its_live_prompt(old_world):
+    assert old_world.headless("/machine auto on", timeout=60).returncode == 0
+    old_world.headless("hello there", timeout=60)
+    deadline = time.monotonic() + 20
+    while not (rows := old_world.rows()) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    [row] = rows
+    assert (row["tag"], [m["role"] for m in row["messages"]]) == ("observed", ["system", "user", "assistant"])
