@@ -7,7 +7,7 @@ never over a tag of the user's. What cannot be kept becomes a line of `/machine 
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from machine.capture.entries import Compaction
+from machine.capture.projection import last_compaction
 from machine.capture.rows import Recorder, capture_turn
 from machine.capture.session import Branch, Session
 from machine.capture.turn import Turn, turns
@@ -38,9 +38,10 @@ def observe(
         StoreError: the pool cannot be read or written; the turns before stay.
     """
     branch = session.path(leaf)
-    cut = _cut(branch)
-    found = [turn for turn in turns(branch) if turn.end < cut or (headless and _is_later(branch, turn, since))]
-    held = project.pool.holds([_entries(branch, turn) for turn in found])
+    _, cut = last_compaction(branch) or (0, 0)  # what lies before, the model only knows from a summary
+    answered, _ = turns(branch)
+    found = [turn for turn in answered if turn.end < cut or (headless and _is_later(branch, turn, since))]
+    held = project.pool.holds([turn.entries(branch) for turn in found])
     missing = [turn for turn, there in zip(found, held, strict=True) if not there]
     return sum(_keep(project, branch, turn, recorder) for turn in _untried(project, branch, missing))
 
@@ -55,19 +56,6 @@ def note(project: Project, reason: str) -> None:
 def fault(bug: Exception) -> str:
     """A bug, as a reason."""
     return f"a fault of Machine's own: {type(bug).__name__}: {bug}"
-
-
-def _cut(branch: Branch) -> int:
-    """Where the model's memory begins: what lies before it is only known from a compaction's summary."""
-    compactions = branch.of_type("compaction")
-    if not compactions:
-        return 0
-    at = compactions[-1]
-    latest = branch[at]
-    assert isinstance(latest, Compaction)
-    if latest.retained_tail is not None:
-        return at
-    return next((i for i in range(at) if branch.heads[i].id == latest.first_kept_entry_id), at)
 
 
 def _is_later(branch: Branch, turn: Turn, since: str | None) -> bool:
@@ -99,10 +87,6 @@ def _keep(project: Project, branch: Branch, turn: Turn, recorder: Recorder) -> i
 def _name(branch: Branch, turn: Turn) -> str:
     """A turn, as a refusal names it: forks of a session keep its entries, and so its name."""
     return f"turn of entries {branch.heads[turn.start].id} to {branch.heads[turn.end].id}"
-
-
-def _entries(branch: Branch, turn: Turn) -> tuple[str, ...]:
-    return tuple(head.id for head in branch.heads[turn.start : turn.end + 1])
 
 
 def _reasons(project: Project) -> list[str]:

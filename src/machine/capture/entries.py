@@ -226,14 +226,14 @@ def read_entry(kind: str, record: bytes | dict[str, Any]) -> Entry:
         ValueError: a type or a key is not text.
     """
     if kind not in _SHAPES:
-        return Mark(id=_value(record)["id"])
+        return Mark(id=value_of(record)["id"])
     try:
         if isinstance(record, bytes):
             entry: Entry = _DECODERS[kind].decode(record)
         else:
             entry = msgspec.convert(record, _SHAPES[kind])
     except msgspec.MsgspecError:
-        entry = _second_look(kind, _value(record))
+        entry = _second_look(kind, value_of(record))
     if isinstance(entry, Message) and _is_unsent(entry.message):
         return Message(id=entry.id, message=Unread(entry.message.stop_reason))
     return entry
@@ -275,7 +275,8 @@ def _is_unsent(message: AnyMessage) -> TypeGuard[Assistant]:
     return isinstance(message, Assistant) and message.stop_reason in UNSENT
 
 
-def _value(record: bytes | dict[str, Any]) -> dict[str, Any]:
+def value_of(record: bytes | dict[str, Any]) -> dict[str, Any]:
+    """An entry as a JSON object, from its line or from its value."""
     value: dict[str, Any] = parse(record) if isinstance(record, bytes) else record
     return value
 

@@ -101,20 +101,27 @@ def instructions(messages: Iterable[Sent]) -> Instructions | None:
     return Instructions("\n\n".join(filter(None, texts)), msgspec.to_builtins(list(tools.values())))
 
 
-def _visible(branch: Branch) -> list[int]:
-    """Where the entries are that a request reads: the latest compaction, what it kept, and all after it."""
+def last_compaction(branch: Branch) -> tuple[int, int] | None:
+    """Where the latest compaction is, and where what it kept begins (its own place: it kept nothing, or embeds it)."""
     compactions = branch.of_type("compaction")
     if not compactions:
-        return list(range(len(branch)))
+        return None
     at = compactions[-1]
     compaction = branch[at]
-    after = [at, *range(at + 1, len(branch))]
-    if not isinstance(compaction, Compaction) or compaction.retained_tail is not None:
-        return after
-    kept = range(at)
-    start = next((i for i in kept if branch.heads[i].id == compaction.first_kept_entry_id), at)
-    tail = [i for i in kept[start:] if not _is_system(branch[i])]
-    return [at, *tail, *after[1:]]
+    assert isinstance(compaction, Compaction)
+    if compaction.retained_tail is not None:
+        return at, at
+    return at, next((i for i in range(at) if branch.heads[i].id == compaction.first_kept_entry_id), at)
+
+
+def _visible(branch: Branch) -> list[int]:
+    """Where the entries are that a request reads: the latest compaction, what it kept, and all after it."""
+    compacted = last_compaction(branch)
+    if compacted is None:
+        return list(range(len(branch)))
+    at, start = compacted
+    kept = [i for i in range(start, at) if not _is_system(branch[i])]
+    return [at, *kept, *range(at + 1, len(branch))]
 
 
 def _is_system(entry: Entry) -> bool:

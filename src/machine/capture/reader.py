@@ -135,9 +135,7 @@ def _opened(file: Path) -> Iterator[BinaryIO]:
     except SessionFault:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
-        raise SessionFault(
-            f"{file}: {getattr(error, 'strerror', error)}", next_step="check the path of the session file"
-        ) from error
+        raise _fault(file, getattr(error, "strerror", error)) from error
 
 
 def _begun(file: Path, opened: BinaryIO) -> _Index:
@@ -160,7 +158,7 @@ def _begun(file: Path, opened: BinaryIO) -> _Index:
     return _Index(session, {}, end=len(line) + 1, last=(0, len(line)))
 
 
-def _fault(file: Path, what: str) -> SessionFault:
+def _fault(file: Path, what: object) -> SessionFault:
     return SessionFault(f"{file}: {what}", next_step="check the path of the session file")
 
 

@@ -12,16 +12,15 @@ from typing import Any
 
 import msgspec
 
-from machine.capture.entries import Assistant, Call, Edit, Message, System, Text, ToolResult, parts_of
+from machine.capture.entries import Assistant, Call, Message, System, Text, ToolResult, parts_of
 from machine.capture.projection import Instructions, Seen, instructions, project
 from machine.capture.session import Branch, Session
 from machine.capture.trajectory import Trajectory, build, calls_of
-from machine.capture.turn import Turn, last_turn
+from machine.capture.turn import Turn, last_turn, omitted_from
 from machine.errors import Refused
 from machine.privacy.redact import redacted
 from machine.report import one_line
-from machine.trace import Edit as Change
-from machine.trace import Row, Source, Tag, digest, well_formed
+from machine.trace import Edit, Row, Source, Tag, digest, well_formed
 
 
 @dataclass(frozen=True)
@@ -96,17 +95,16 @@ def capture_turn(
     recorder = recorder or Recorder()
     try:
         stretches = list(_stretches(branch, turn, answer, recorder))
-        rows = [_row(branch, turn, stretch, tag, note, answer, recorder) for stretch in stretches]
+        rows = [_row(branch, turn, each, part, tag, note, answer, recorder) for part, each in enumerate(stretches)]
     except RecursionError as error:
         raise Refused("the turn holds JSON that is nested too deep", next_step="tag another turn") from error
-    parts = [msgspec.structs.replace(row, source=_of_part(row.source, part)) for part, row in enumerate(rows)]
-    return Captured(parts, {name: held for each in stretches for name, held in each.built.pictures.items()})
+    return Captured(rows, {name: held for each in stretches for name, held in each.built.pictures.items()})
 
 
 def _stretches(branch: Branch, turn: Turn, answer: str | None, recorder: Recorder) -> Iterator[_Stretch]:
     """The contexts that hold every target of the turn, each as the model saw it, in as few as there can be."""
     waiting: _Stretch | None = None
-    inside = {head.id for head in branch.heads[turn.start : turn.end + 1]}
+    inside = set(turn.entries(branch))
     for end, targets in _epochs(branch, turn):
         last = end == turn.end
         seen = project(branch[: end + 1])
@@ -134,8 +132,7 @@ def _epochs(branch: Branch, turn: Turn) -> Iterator[tuple[int, list[str]]]:
         Refused: a call of the turn has no result.
     """
     entries = branch[: turn.end + 1]
-    edits = entries.read(entries.of_type("context_edit"))
-    omitted = {edit.target_id for edit in edits if isinstance(edit, Edit) and edit.replacement is None}
+    omitted = omitted_from(entries)
     end, targets, unanswered = turn.start, list[str](), list[tuple[str, str]]()
     for at in range(turn.start, turn.end + 1):
         entry = entries[at]
@@ -205,6 +202,7 @@ def _row(
     branch: Branch,
     turn: Turn,
     stretch: _Stretch,
+    part: int,
     tag: Tag,
     note: str | None,
     answer: str | None,
@@ -213,16 +211,16 @@ def _row(
     built, target = stretch.built, _fit(stretch)
     edits = list(built.edits)
     if answer is not None and branch[turn.end].id in stretch.targets:
-        edits.append(Change("answer_replaced", "--as", target[-1]))
+        edits.append(Edit("answer_replaced", "--as", target[-1]))
     if recorder.promptless and recorder.system_prompt is None and built.messages[0]["role"] != "system":
-        edits.append(Change("prompt_missing", "the session does not record the system prompt"))
+        edits.append(Edit("prompt_missing", "the session does not record the system prompt"))
     models = dict.fromkeys(filter(None, (built.models[i] for i in target)))
     if len(models) > 1:
-        edits.append(Change("models_mixed", f"answers of {', '.join(models)}"))
+        edits.append(Edit("models_mixed", f"answers of {', '.join(models)}"))
     clean, found = redacted(
         well_formed({"messages": built.messages, "tools": stretch.instructions.tools, "note": note})
     )
-    edits += [Change("redacted", f"{finding.rule} at {finding.place}") for finding in found]
+    edits += [Edit("redacted", f"{finding.rule} at {finding.place}") for finding in found]
     messages, tools = tuple(clean["messages"]), tuple(clean["tools"])
     session = branch.session
     return Row(
@@ -238,19 +236,16 @@ def _row(
             session=session.id,
             file=str(session.file) if session.file else None,
             leaf=branch.heads[-1].id,
-            entries=tuple(head.id for head in branch.heads[turn.start : turn.end + 1]),
+            entries=turn.entries(branch),
             cwd=session.cwd,
             models=tuple(built.models),
             messages=tuple(built.entries),
+            part=part,
         ),
         digest=digest(messages, tools, target),
         note=clean["note"],
         edits=tuple(edits),
     )
-
-
-def _of_part(source: Source, part: int) -> Source:
-    return msgspec.structs.replace(source, part=part)
 
 
 def _new_id() -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias, overload
 
 import msgspec
 
-from machine.capture.entries import Compaction, Custom, Entry, Hook, Message, parse, read_entry
+from machine.capture.entries import Compaction, Custom, Entry, Hook, Message, read_entry, value_of
 from machine.errors import SessionFault
 
 VERSION = 3
@@ -36,6 +36,21 @@ Load: TypeAlias = Callable[[Sequence[Head]], Iterator[tuple[Head, Record]]]
 """Reads entries again."""
 
 
+@dataclass
+class Kept:
+    """Entries that were read, shared by the branches of a session."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    size: int = 0
+
+    def add(self, entries: dict[str, Entry], size: int) -> None:
+        """Keeps entries whose lines have so many bytes; what was kept before goes where there is too much."""
+        if self.size + size > KEPT:  # a new one: another thread may be reading in the old one
+            self.entries, self.size = {}, 0
+        self.entries |= entries
+        self.size += size
+
+
 @dataclass(frozen=True)
 class Session:
     """A session as read. `damaged` are the lines (1-based) that are not entries, `repeated` ids that several have."""
@@ -48,7 +63,7 @@ class Session:
     version: int = VERSION
     damaged: Sequence[int] = ()
     repeated: frozenset[str] = frozenset()
-    kept: "Kept" = field(default_factory=lambda: Kept())
+    kept: Kept = field(default_factory=Kept)
 
     @property
     def name(self) -> str:
@@ -142,7 +157,7 @@ class Branch(Sequence[Entry]):
         session = self.session
         try:
             if session.version == 1:
-                record = {**_object(record), "id": head.id}
+                record = {**value_of(record), "id": head.id}
             entry = read_entry(head.type, record)
         except (ValueError, RecursionError) as error:  # msgspec's errors are ValueErrors
             raise SessionFault(
@@ -165,21 +180,6 @@ class Branch(Sequence[Entry]):
         return entry
 
 
-@dataclass
-class Kept:
-    """Entries that were read, shared by the branches of a session."""
-
-    entries: dict[str, Entry] = field(default_factory=dict)
-    size: int = 0
-
-    def add(self, entries: dict[str, Entry], size: int) -> None:
-        """Keeps entries whose lines have so many bytes; what was kept before goes where there is too much."""
-        if self.size + size > KEPT:  # a new one: another thread may be reading in the old one
-            self.entries, self.size = {}, 0
-        self.entries |= entries
-        self.size += size
-
-
 def live(id: str, cwd: str, file: Path | None, entries: Sequence[dict[str, Any]]) -> Session:
     """A session that no file holds (yet), from its entries as Pi has them."""
     held = {entry["id"]: entry for entry in entries}
@@ -188,8 +188,3 @@ def live(id: str, cwd: str, file: Path | None, entries: Sequence[dict[str, Any]]
         for number, entry in enumerate(entries, start=2)
     }
     return Session(id, cwd, file, heads, lambda wanted: ((head, held[head.id]) for head in wanted))
-
-
-def _object(record: Record) -> dict[str, Any]:
-    value: dict[str, Any] = parse(record) if isinstance(record, bytes) else record
-    return value

@@ -27,6 +27,10 @@ class Turn:
     start: int
     end: int
 
+    def entries(self, branch: Branch) -> tuple[str, ...]:
+        """The ids of the turn's entries, which are what makes it this turn and no other."""
+        return tuple(head.id for head in branch.heads[self.start : self.end + 1])
+
 
 @dataclass(frozen=True)
 class _Spoken:
@@ -66,14 +70,16 @@ def last_turn(branch: Branch) -> Turn:
     return Turn(_start(last, backwards), last.at)
 
 
-def turns(branch: Branch) -> Iterator[Turn]:
-    """Every turn that has an answer, in order; for the others see `unanswered`."""
-    return (Turn(start.at, last.at) for start, last in _runs(branch) if _answers(last))
-
-
-def unanswered(branch: Branch) -> list[str]:
-    """The entries that began turns which failed, were aborted, or never got an answer."""
-    return [start.entry for start, last in _runs(branch) if not _answers(last)]
+def turns(branch: Branch) -> tuple[list[Turn], list[str]]:
+    """Every turn that has an answer, in order, and the entries that began the others: failed, aborted, not answered."""
+    answered: list[Turn] = []
+    silent: list[str] = []
+    for start, last in _runs(branch):
+        if last.role is Assistant and not last.failed:
+            answered.append(Turn(start.at, last.at))
+        else:
+            silent.append(start.entry)
+    return answered, silent
 
 
 def _runs(branch: Branch) -> Iterator[tuple[_Spoken, _Spoken]]:
@@ -90,10 +96,6 @@ def _runs(branch: Branch) -> Iterator[tuple[_Spoken, _Spoken]]:
         last = spoken
     if start and last:
         yield start, last
-
-
-def _answers(last: _Spoken) -> bool:
-    return last.role is Assistant and not last.failed
 
 
 def _start(last: _Spoken, backwards: Iterator[_Spoken]) -> int:
@@ -113,9 +115,14 @@ def _start(last: _Spoken, backwards: Iterator[_Spoken]) -> int:
     return asked.at
 
 
+def omitted_from(branch: Branch) -> set[str]:
+    """The entries that context edits of the branch omit."""
+    edits = branch.read(branch.of_type("context_edit"))
+    return {edit.target_id for edit in edits if isinstance(edit, Edit) and edit.replacement is None}
+
+
 def _spoken(branch: Branch, places: Iterable[int]) -> Iterator[_Spoken]:
-    edits = [entry for entry in branch.read(branch.of_type("context_edit")) if isinstance(entry, Edit)]
-    omitted = {edit.target_id for edit in edits if edit.replacement is None}
+    omitted = omitted_from(branch)
     for block in _blocks(branch, places):
         for at, entry in zip(block, branch.read(block), strict=True):
             message = entry.message if isinstance(entry, Message) else None

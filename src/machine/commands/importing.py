@@ -8,8 +8,8 @@ import click
 
 from machine.capture.reader import read
 from machine.capture.rows import Captured, Recorder, capture_turn
-from machine.capture.session import Session
-from machine.capture.turn import turns, unanswered
+from machine.capture.session import Branch, Session
+from machine.capture.turn import Turn, turns
 from machine.commands.common import shown
 from machine.errors import Refused, SessionFault
 from machine.host import Host
@@ -63,19 +63,19 @@ def _import(host: Host, session: Session, tally: _Tally, tag: Tag, branches: boo
     tally.damaged = session.damaged
     project = tally.project
     assert project is not None
-    seen: set[tuple[str, ...]] = set()
-    paths = [session.path(leaf) for leaf in (session.leaves() if branches else [session.last])]
-    tally.unanswered = len({entry for path in paths for entry in unanswered(path)})
-    for branch, turn in ((path, turn) for path in paths for turn in turns(path)):
-        entries = tuple(head.id for head in branch.heads[turn.start : turn.end + 1])
-        if entries in seen:
-            continue
-        seen.add(entries)
-        tally.turns += 1
-        host.progress(f"{tally.file.name}: turn {tally.turns}")
-        if project.pool.holds([entries])[0]:
-            tally.held += 1
-            continue
+    found: dict[tuple[str, ...], tuple[Branch, Turn]] = {}
+    silent: set[str] = set()
+    for leaf in session.leaves() if branches else [session.last]:
+        branch = session.path(leaf)
+        answered, others = turns(branch)
+        silent.update(others)
+        found |= {turn.entries(branch): (branch, turn) for turn in answered}
+    tally.turns, tally.unanswered = len(found), len(silent)
+    held = project.pool.holds(list(found))
+    tally.held = sum(held)
+    missing = [each for each, there in zip(found.values(), held, strict=True) if not there]
+    for number, (branch, turn) in enumerate(missing, start=1):
+        host.progress(f"{tally.file.name}: turn {number} of {len(missing)}")
         try:
             captured = capture_turn(branch[: turn.end + 1], turn, tag=tag, recorder=recorder)
         except Refused as refusal:

@@ -8,6 +8,7 @@ import json
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from machine.dataset.merge import Pack, merged
@@ -36,9 +37,9 @@ class Audit:
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
-    @property
+    @cached_property
     def packs(self) -> list[Pack]:
-        """What the examples are trained as."""
+        """What the examples are trained as, once they are all there."""
         return merged(self.examples)
 
     @property
