@@ -1,7 +1,6 @@
 """`train eval`: the suite, what the base and a checkpoint answer to it, and how they compare."""
 
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,9 +14,7 @@ from machine.store.project import Project
 
 if TYPE_CHECKING:
     from machine.dataset.split import Split
-    from machine.evals.compare import Comparison
     from machine.evals.record import Record
-    from machine.evals.suite import Case
     from machine.training.config import Config
 
 SUITE = "suite.jsonl"
@@ -108,7 +105,7 @@ def checkpoint(host: Host, ref: str, max_tokens: int | None, yes: bool) -> Repor
     config = _config(project)
     how = Parameters(max_tokens=max_tokens) if max_tokens else _as_baseline(project)
     if ref.startswith(SCHEME):
-        name = _record_of(project, ref)
+        name = record_of(project, ref)
         asked = _ask(host, project, config.model, config.renderer, ref, name, how, yes, f"checkpoint {ref}")
     else:
         run = find_run(project.runs, ref)
@@ -116,42 +113,10 @@ def checkpoint(host: Host, ref: str, max_tokens: int | None, yes: bool) -> Repor
         if saved is None or saved.sampler is None:
             raise Refused(f"run {run.id} has no checkpoint that can be asked", next_step="machine train runs")
         asked = _ask(
-            host, project, recipe["model"], recipe["renderer"], saved.sampler, _record_of(project, ref), how, yes,
+            host, project, recipe["model"], recipe["renderer"], saved.sampler, record_of(project, ref), how, yes,
             f"checkpoint {run.id}", run=run.id, trained=saved.probe,
         )  # fmt: skip
     return _answered(project, asked, "machine train eval compare")
-
-
-@evaluate.command("compare")
-@click.argument("ref", required=False)
-@click.pass_obj
-def compare(host: Host, ref: str | None) -> Report:
-    """Compare a checkpoint (default: the one evaluated last) with the baseline, case by case."""
-    from machine.evals.compare import compare as paired
-    from machine.evals.proof import same_base
-    from machine.evals.record import BASELINE, latest_checkpoint, read_record
-    from machine.evals.suite import read_suite, suite_hash
-
-    project = Project.at(host.cwd)
-    before = read_record(project.evals, BASELINE)
-    after = read_record(project.evals, _record_of(project, ref) if ref else latest_checkpoint(project.evals))
-    cases = read_suite(project.evals / SUITE)
-    if suite_hash(cases) != before.suite:
-        raise Refused("the suite was edited since the baseline was asked", next_step=_ASK_AGAIN)
-    for what, one, other in (
-        ("cases", before.suite, after.suite),
-        ("sampling parameters", before.parameters, after.parameters),
-        ("renderer", before.renderer, after.renderer),
-    ):
-        if one != other:
-            raise Refused(
-                f"baseline and checkpoint were asked with different {what}",
-                next_step=_ASK_AGAIN,
-            )
-    if after.base:
-        same_base(before.proof, after.base, after.proof)
-    found = paired(before.passed, after.passed)
-    return _compared(found, before, after, cases)
 
 
 def _ask(
@@ -226,52 +191,7 @@ def _answered(project: Project, record: "Record", next_step: str) -> Report:
     )
 
 
-def _compared(found: "Comparison", before: "Record", after: "Record", cases: "Sequence[Case]") -> Report:
-    old = {s.case: s for s in before.samples}
-    new = {s.case: s for s in after.samples}
-    questions = {case.id: case.question for case in cases}
-    order = [*found.losses, *found.wins][:_SHOWN]
-    rest = [id for id in new if id not in order][: _SHOWN - len(order)]
-    shown = [
-        tuple(one_line(text, _WIDTH) for text in (questions.get(id, id), old[id].text, new[id].text))
-        for id in [*order, *rest]
-    ]
-    rates = {
-        "baseline": (found.baseline, found.baseline_interval),
-        "checkpoint": (found.candidate, found.candidate_interval),
-    }
-    return Report(
-        f"Verdict: {found.verdict}",
-        rows=[
-            *((name.capitalize(), _rate(n, found.cases, ends)) for name, (n, ends) in rates.items()),
-            ("Wins and losses", f"{len(found.wins)} and {len(found.losses)} of {found.cases} cases"),
-            ("McNemar, one-sided exact", f"p = {found.p_better:.2g} (better), {found.p_worse:.2g} (worse)"),
-            ("Checkpoint", str(after.proof.path)),
-        ],
-        tables=[Table("Side by side, losses first", ("question", "base", "checkpoint"), shown)],
-        notes=[f"lost: {id}" for id in found.losses[:_SHOWN]],
-        next_step="machine tinker use latest",
-        data={
-            "verdict": found.verdict,
-            "cases": found.cases,
-            "baseline": found.baseline,
-            "checkpoint": found.candidate,
-            "baseline_interval": found.baseline_interval,
-            "checkpoint_interval": found.candidate_interval,
-            "wins": list(found.wins),
-            "losses": list(found.losses),
-            "p_better": found.p_better,
-            "p_worse": found.p_worse,
-            "path": after.proof.path,
-            "answers": [
-                {"case": id, "question": questions.get(id), "base": old[id].text, "checkpoint": answer.text}
-                for id, answer in new.items()
-            ],
-        },
-    )
-
-
-def _record_of(project: Project, ref: str) -> str:
+def record_of(project: Project, ref: str) -> str:
     """The name of the record of a checkpoint: a run's (by id, part of it, or latest), or a tinker:// path's."""
     from machine.evals.record import CHECKPOINT
     from machine.tinker.checkpoints import SCHEME
@@ -304,7 +224,3 @@ def _as_baseline(project: Project) -> Any:
     if (project.evals / f"{BASELINE}.json").exists():
         return read_record(project.evals, BASELINE).parameters
     return Parameters()
-
-
-def _rate(passed: int, cases: int, ends: tuple[float, float]) -> str:
-    return f"{passed} of {cases} = {passed / cases:.0%} (95 % interval {ends[0]:.0%} to {ends[1]:.0%})"

@@ -1,20 +1,19 @@
-"""`train`: audit the good rows, write the page that trains on them, run it, list the runs."""
+"""`train`: write the page that trains on the good rows, run it, list the runs."""
 
 import importlib.resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from machine.commands.common import PAGE, RECIPE, consent, shown
+from machine.commands.compare import compare
 from machine.commands.evaluate import evaluate
-from machine.errors import Refused, ServiceError, StoreError, UsageError
+from machine.commands.validate import chosen_rows, default_student, tokens, validate
+from machine.errors import Refused, StoreError, UsageError
 from machine.host import Host
 from machine.report import Report, Table
 from machine.store.project import Project
-
-if TYPE_CHECKING:
-    from machine.dataset.audit import Audit
 
 
 @click.group("train")
@@ -22,57 +21,9 @@ def train() -> None:
     """Train a student on this project's good turns, and measure it."""
 
 
+train.add_command(validate)
 train.add_command(evaluate)
-
-
-@train.command("validate")
-@click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.pass_obj
-def validate(host: Host, file: Path | None) -> Report:
-    """Render every good row as the student will see it, and say whether they are fit to train on."""
-    from machine.dataset.audit import audit
-
-    project = Project.at(host.cwd)
-    rows = _rows(project, file)
-    student, max_length, why = _student(project)
-    found = audit(rows, student, max_length or 1 << 30)
-    longest = max((len(e.tokens) for e in found.examples), default=0)
-    return Report(
-        f"{found.verdict}: {found.targets} targets in {found.rows} rows",
-        rows=[
-            ("Rows", f"{found.rows} good rows of {found.conversations} conversations"),
-            ("Targets", str(found.targets)),
-            ("Tokens an epoch", f"{_tokens(found)}; {found.trained} of them trained"),
-            ("Longest example", f"{longest} tokens"),
-            ("Student", f"{student.model} ({why})"),
-            ("Renderer", student.renderer_name),
-        ],
-        tables=[Table("Examples by tokens", ("tokens", "examples"), [(b, str(n)) for b, n in found.histogram()])],
-        notes=shown(found.reasons) + shown(found.notes),
-        next_step=_after_validate(project, found.verdict),
-        data={
-            "verdict": found.verdict,
-            "reasons": found.reasons,
-            "notes": found.notes,
-            "rows": found.rows,
-            "conversations": found.conversations,
-            "targets": found.targets,
-            "tokens": found.tokens,
-            "tokens_apart": found.tokens_apart,
-            "trained_tokens": found.trained,
-            "longest": longest,
-            "histogram": found.histogram(),
-            "model": student.model,
-            "renderer": student.renderer_name,
-        },
-        exit_code=2 if found.verdict == "FIX FIRST" else 0,
-    )
-
-
-def _tokens(found: "Audit") -> str:
-    """The tokens of an epoch, and how many they would be with every target trained by itself."""
-    apart = found.tokens_apart
-    return f"{found.tokens} tokens" + (f" ({apart} before merging)" if apart != found.tokens else "")
+evaluate.add_command(compare)
 
 
 @train.command("sft")
@@ -93,8 +44,8 @@ def sft(host: Host, file: Path | None, model: str | None, force: bool) -> Report
     there = [path for path in (page, recipe) if path.exists()]
     if there and not force:
         raise Refused(f"{there[0]} is already there", next_step="machine train sft --force (replaces both files)")
-    rows = _rows(project, file)
-    model, why = (model, "you chose it") if model else _default_model()
+    rows = chosen_rows(project, file)
+    model, why = (model, "you chose it") if model else default_student()
     student = load_student(model)
     found = audit(rows, student, 1 << 30)
     if not found.examples:
@@ -160,7 +111,7 @@ def run(host: Host, steps: int | None, yes: bool, resume: str | None) -> Report:
     resumed = find_run(project.runs, resume) if resume else None
     planned = plan(config, len(found.packs), resumed.config["steps"] if resumed else steps)
     summary = (
-        f"{found.targets} targets of {found.rows} rows ({_tokens(found)} an epoch), {planned.steps} steps of "
+        f"{found.targets} targets of {found.rows} rows ({tokens(found)} an epoch), {planned.steps} steps of "
         f"{planned.batch_size} on {config.model}; the tokens go to {where.destination}"
     )
     if resumed:
@@ -229,36 +180,6 @@ def _trained(run: Any, notes: list[str]) -> Report:
     )
 
 
-def _rows(project: Project, file: Path | None) -> Any:
-    from machine.dataset.select import good_rows, rows_of
-
-    return rows_of(file) if file else good_rows(project.pool)
-
-
-def _student(project: Project) -> tuple[Any, int | None, str]:
-    """The student of the recipe, else the default one; its length limit, where a recipe sets one; and why this one."""
-    from machine.tinker.students import load_student
-    from machine.training.config import read_config
-
-    if (project.train / RECIPE).exists():
-        config = read_config(project.train / RECIPE)
-        return load_student(config.model, config.renderer), config.max_length, "named in tinker.yaml"
-    model, why = _default_model()
-    return load_student(model), None, why
-
-
-def _default_model() -> tuple[str, str]:
-    from machine.tinker.service import connect, endpoint
-    from machine.tinker.students import DEFAULT_MODEL, default_model, models
-
-    try:
-        with connect(endpoint()) as service:
-            name = default_model(models(service))
-    except ServiceError as error:
-        return DEFAULT_MODEL, f"the default; {error.message}"
-    return name, "the default" if name == DEFAULT_MODEL else "the first model that the service can train"
-
-
 def _with_data(config: Any, data: str) -> Any:
     import msgspec
 
@@ -269,9 +190,3 @@ def _plain(value: Any) -> Any:
     import msgspec
 
     return msgspec.to_builtins(value)
-
-
-def _after_validate(project: Project, verdict: str) -> str:
-    if verdict == "FIX FIRST":
-        return "mend or leave out the rows named above, then machine train validate"
-    return "machine train run" if (project.train / PAGE).exists() else "machine train sft"
