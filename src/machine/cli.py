@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from machine.commands import help_text, run
 from machine.host import Level, LiveSession
-from machine.report import Report, as_json, printable
+from machine.report import Report, as_json, marked, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,8 +74,8 @@ class ShellHost:
             self.progress(None)
             print(message, file=sys.stderr, flush=True)
 
-    def progress(self, message: str | None) -> None:
-        """Rewrites one line on a terminal, prints lines elsewhere."""
+    def progress(self, message: str | None, detail: Sequence[str] = ()) -> None:
+        """Rewrites one line on a terminal, prints lines elsewhere; there is no room for the detail."""
         if self._quiet:
             return
         if not sys.stderr.isatty():
@@ -137,6 +137,7 @@ def _show(report: Report) -> None:
     for label, value in report.rows:
         console.print(f"  [dim]{_plain(label.ljust(width))}[/]  {_plain(value)}")
     _show_tables(report, console)
+    _show_passages(report, console)
     for note in report.notes:
         console.print(f"  {_plain(note)}")
     if report.next_step:
@@ -154,6 +155,24 @@ def _show_tables(report: Report, console: "Console") -> None:
         for row in table.rows:
             grid.add_row(*(_plain(cell) for cell in row))
         console.print(grid)
+
+
+def _show_passages(report: Report, console: "Console") -> None:
+    """Trained text on green, or between `⟦ ⟧` where nothing is coloured; control tokens and notes faint."""
+    from rich.text import Text
+
+    for passage in report.passages:
+        console.print(f"\n[dim]{_plain(passage.title)}[/]")
+        if not console.color_system:
+            console.print(_plain(marked(passage)), soft_wrap=True)
+            continue
+        text = Text()
+        for span in passage.spans:
+            style = "black on green" if span.trained else "dim" if span.control or span.note else ""
+            shown = span.text.replace("\n", "↵\n") if span.trained else span.text
+            text.append(printable(shown), f"{style} italic" if span.trained and span.control else style)
+        console.print(text, soft_wrap=True)
+        console.print()
 
 
 def _plain(text: str) -> str:

@@ -69,8 +69,11 @@ class Host(Protocol):
         """Says something that needs no answer."""
         ...
 
-    def progress(self, message: str | None) -> None:
-        """Shows the latest line of a long job in place of the one before; None ends it."""
+    def progress(self, message: str | None, detail: Sequence[str] = ()) -> None:
+        """Shows the latest line of a long job in place of the one before; None ends it.
+
+        `detail` is more of the same in a few lines, for a host that has the room.
+        """
         ...
 
     def models_changed(self) -> None:

@@ -7,9 +7,10 @@ import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 TEXT_WIDTH = 96
 """Columns that plain text may take before a table is written row by row."""
 
@@ -24,6 +25,24 @@ class Table:
 
 
 @dataclass(frozen=True)
+class Span:
+    """A run of text of one look: trained or not, control tokens of the renderer or not. A note is not of the text."""
+
+    text: str
+    trained: bool = False
+    control: bool = False
+    note: bool = False
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A titled text of several lines; what is trained of it stands out."""
+
+    title: str
+    spans: Sequence[Span]
+
+
+@dataclass(frozen=True)
 class Report:
     """What happened: `rows` are (label, value) pairs, `data` is the whole of it for `--json`.
 
@@ -33,6 +52,7 @@ class Report:
     title: str
     rows: Sequence[tuple[str, str]] = ()
     tables: Sequence[Table] = ()
+    passages: Sequence[Passage] = ()
     notes: Sequence[str] = ()
     next_step: str = ""
     data: dict[str, Any] = field(default_factory=dict)
@@ -40,8 +60,16 @@ class Report:
 
 
 def printable(text: str) -> str:
-    """`text` with control characters spelt out (`\\x1b`): what comes from a session must not steer a terminal."""
-    return _CONTROL.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    """`text` with what could steer a terminal or reorder a line spelt out (`\\x1b`, `\\u202e`), whoever wrote it.
+
+    Control characters but LF and tab, line separators, bidirectional overrides, and surrogates that are half a pair.
+    """
+    return _CONTROL.sub(_spelt, text)
+
+
+def _spelt(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def one_line(text: str, width: int) -> str:
@@ -58,6 +86,7 @@ def as_markdown(report: Report) -> str:
     for table in report.tables:
         lines = [_row(table.columns), _row(["---"] * len(table.columns)), *map(_row, table.rows)]
         blocks.append(f"{_escape(table.title)}\n\n" + "\n".join(lines))
+    blocks += [f"{_escape(passage.title)}\n\n{_fenced(printable(marked(passage)))}" for passage in report.passages]
     blocks.extend(_escape(note) for note in report.notes)
     if report.next_step:
         blocks.append(f"Next: `{report.next_step}`")
@@ -72,10 +101,28 @@ def as_text(report: Report) -> str:
     for table in report.tables:
         lines += ["", table.title] if table.title else [""]
         lines += _aligned([table.columns, *table.rows])
+    for passage in report.passages:
+        lines += ["", passage.title, *(f"  {line}".rstrip() for line in marked(passage).split("\n")), ""]
     lines += [f"  {note}" for note in report.notes]
     if report.next_step:
         lines.append(f"Next: {report.next_step}")
     return printable("\n".join(lines))
+
+
+def marked(passage: Passage) -> str:
+    """The text of a passage with marks around what is trained: `⟦ ⟧`."""
+    text = ""
+    for trained, spans in groupby(passage.spans, lambda span: span.trained):
+        run = "".join(span.text for span in spans)
+        text += f"⟦{run}⟧" if trained else run
+    return text
+
+
+def _fenced(text: str) -> str:
+    """`text` in a Markdown fence that no line of it can close."""
+    longest = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -2,16 +2,18 @@
 
 import json
 
+import msgspec
 import pytest
 
 from machine.cli import ShellHost
 from machine.commands import run
+from machine.dataset.split import Split
 from machine.errors import Refused
 from machine.store.project import Project
 from machine.tinker.service import endpoint
 from machine.training.config import read_config
 from machine.training.run import Run, State
-from machine.training.script import Arguments, begin
+from machine.training.script import Arguments, Data, begin
 from students import questions, row, user
 
 
@@ -59,6 +61,124 @@ def test_no_run_yet(project):
     assert machine("train", "runs").next_step == "machine train sft"
 
 
+class Listening(ShellHost):
+    """A shell that keeps what it was told."""
+
+    def __init__(self):
+        super().__init__(quiet=True)
+        self.told, self.lines, self.details = [], [], []
+
+    def notify(self, message, level="info"):
+        self.told.append(message)
+
+    def progress(self, message, detail=()):
+        self.lines.append(message)
+        self.details.append(list(detail))
+
+
+def test_figures_of_the_command_line_are_in_the_recipe_that_is_written(service, pool):
+    wrote = machine("train", "sft", "--rank", "4", "--learning-rate", "5e-4", "--batch-size", "3", "--steps", "2",
+                    "--test-size", "2", "--seed", "7", "--schedule", "constant", "--save-every", "1")  # fmt: skip
+    assert wrote.exit_code == 0, wrote.title
+    text = (pool.train / "tinker.yaml").read_text()
+    config = read_config(pool.train / "tinker.yaml")
+    assert (config.rank, config.learning_rate, config.batch_size, config.steps) == (4, 5e-4, 3, 2)
+    assert (config.test_size, config.seed, config.schedule, config.save_every) == (2, 7, "constant", 1)
+    assert "rank: 4  # you chose it" in text
+    assert "max_length: 1024  # in tokens" in text
+    assert machine("train", "sft", "--force", "--rank", "none").title.endswith("--rank none: Expected `int`, got `str`")
+    assert machine("train", "sft", "--force", "--steps", "0").exit_code == 2
+    assert (pool.train / "tinker.yaml").read_text() == text
+
+
+def test_a_run_with_figures_of_its_own_says_what_it_takes_and_keeps_it(service, pool):
+    machine("train", "sft")
+    host = Listening()
+    words = ["train", "run", "--yes", "--steps", "2", "--rank", "4", "--batch-size", "3", "--test-size", "2"]
+    trained = run([*words, "--save-every", "1"], host)
+    assert trained.exit_code == 0, trained.title
+    kept = json.loads((pool.runs / trained.data["run"] / "config.json").read_text())
+    assert (kept["recipe"]["rank"], kept["recipe"]["batch_size"], kept["recipe"]["steps"]) == (4, 3, 2)
+    assert read_config(pool.train / "tinker.yaml").rank == 32
+
+    assert len(kept["split"]["held_out"]) == 2
+    assert sorted(kept["split"]["held_out"] + kept["split"]["train"]) == [f"session-{i}" for i in range(6)]
+    assert (kept["split"]["seed"], kept["split"]["test_size"], kept["split"]["held_out_examples"]) == (0, 2, 2)
+    assert kept["data"]["examples"] == 4
+    assert [each["step"] for each in trained.data["held_out"]] == [0, 1, 2]
+    assert dict(trained.rows)["Held out"].endswith("at step 2")
+
+    [summary] = host.told
+    tokens = sum(line["tokens"] for line in trained.data["metrics"])
+    assert f"2 of 3 datums; {tokens} tokens in all" in summary
+    assert kept["estimate"]["tokens"] == tokens
+    assert kept["estimate"]["usd"] == 0
+    assert "2 conversations; 2 targets" in summary
+    assert "Goes to          this machine" in summary
+    assert "nothing: this machine does the work" in summary
+    assert "Time" not in summary
+
+    assert host.lines[-1] is None
+    steps = [line for line in host.lines if line and line.startswith("step ")]
+    assert [line.split(" ")[1] for line in steps] == ["1/2", "2/2"]
+    assert all("█" in line and "tok/s" in line and " left" in line for line in steps)
+    title, line, curve = host.details[host.lines.index(steps[-1])]
+    assert trained.data["run"] in title
+    assert line == steps[-1]
+    assert curve.startswith("loss ")
+
+    again = Listening()
+    assert run([*words], again).exit_code == 0
+    assert "at the speed of the last run" in again.told[0]
+
+
+@pytest.mark.parametrize(("option", "value"), [("--rank", "0"), ("--epochs", "many"), ("--schedule", "cosine")])
+def test_a_wrong_figure_is_named_and_nothing_runs(service, pool, option, value):
+    machine("train", "sft")
+    report = machine("train", "run", "--yes", option, value)
+    assert report.exit_code == 2
+    assert f"{option} {value}: " in report.title
+    assert not pool.runs.exists()
+
+
+def test_no_steps_is_an_error(service, pool):
+    machine("train", "sft")
+    report = machine("train", "run", "--yes", "--steps", "0")
+    assert (report.exit_code, "0 steps" in report.title) == (2, True)
+    assert not pool.runs.exists()
+
+
+def test_a_resumed_run_keeps_its_own_recipe(service, pool):
+    machine("train", "sft")
+    begun = Run(pool.runs / "20260101-000000-aaaa")
+    recipe = msgspec.to_builtins(read_config(pool.train / "tinker.yaml")) | {"rank": 4, "steps": 1}
+    begun.write_config({"recipe": recipe, "steps": 1, "data": {}, "service": "this machine"})
+    begun.write_state(State("interrupted", 0, 1, "2026-01-01T00:00:00+00:00", 1))
+    refused = machine("train", "run", "--resume", "--rank", "8", "--yes")
+    assert (refused.exit_code, "--rank and --resume exclude each other" in refused.title) == (2, True)
+    older = machine("train", "run", "--resume", "--yes")
+    assert (older.exit_code, "older Machine" in older.title) == (2, True)
+    recipe_file = pool.train / "tinker.yaml"
+    trained = machine("train", "run", "--yes", "--steps", "1", "--rank", "4")
+    done = Run(pool.runs / trained.data["run"])
+    done.write_state(msgspec.structs.replace(done.state, status="interrupted", step=0, saved=None))
+    (done.folder / "checkpoints.jsonl").unlink()
+    recipe_file.write_text(recipe_file.read_text().replace("rank: 32", "rank: 16"))
+    resumed = machine("train", "run", "--resume", done.id, "--yes")
+    assert resumed.exit_code == 0, resumed.title
+    assert done.config["recipe"]["rank"] == 4
+    pool.pool.append(questions(7)[6])
+    done.write_state(msgspec.structs.replace(done.state, status="interrupted"))
+    changed = machine("train", "run", "--resume", done.id, "--yes")
+    assert (changed.exit_code, "rows changed" in changed.title) == (2, True)
+
+
+def test_a_model_that_is_not_known_is_named(service, pool):
+    machine("train", "sft")
+    report = machine("train", "run", "--yes", "--model", "no/such-model")
+    assert (report.exit_code, "no/such-model" in report.title) == (2, True)
+
+
 def test_the_daily_loop(service, pool, tmp_path):
     found = machine("train", "validate")
     assert found.data["verdict"] == "SMOKE ONLY"
@@ -70,7 +190,8 @@ def test_the_daily_loop(service, pool, tmp_path):
     assert machine("train", "sft", "--force").exit_code == 0
     unasked = machine("train", "run")
     assert unasked.exit_code == 2
-    assert "this machine" in unasked.title
+    assert "go to this machine; nobody is here" in unasked.title
+    assert "cost: nothing" in unasked.title
     assert unasked.next_step == "machine train run --yes"
 
     trained = machine("train", "run", "--yes", "--steps", "2")
@@ -176,8 +297,16 @@ def test_a_secret_goes_nowhere(remote, monkeypatch):
 def test_the_page_by_itself_scans_too(remote, monkeypatch):
     monkeypatch.setenv("DOOR_PASSWORD", "open-sesame-99")
     remote.pool.append(row(user("say open-sesame-99"), {"role": "assistant", "content": "no"}, number=60))
-    with pytest.raises(Refused, match="holds a secret"):
-        begin(remote.folder, read_config(remote.train / "tinker.yaml"), [], endpoint(), Arguments(1, None, "r"))
+    rows = list(remote.pool.rows())
+    for sides in (Split(rows, []), Split(rows[:1], rows[1:])):
+        with pytest.raises(Refused, match="holds a secret"):
+            begin(
+                remote.folder,
+                read_config(remote.train / "tinker.yaml"),
+                Data(sides, []),
+                endpoint(),
+                Arguments({}, None, "r"),
+            )
 
 
 def test_a_damaged_run_hides_no_other(project):

@@ -1,7 +1,10 @@
 import pytest
 
 from machine.dataset.audit import ENOUGH, audit
-from students import WEATHER, assistant, call, questions, result, row, user, weather_row
+from machine.dataset.repeats import leaks
+from machine.dataset.split import split
+from machine.tinker.students import load_student
+from students import WEATHER, assistant, call, questions, result, row, system, user, weather_row
 
 
 def test_enough_rows_are_ready_and_few_are_smoke(student):
@@ -16,7 +19,7 @@ def test_it_counts(student):
     found = audit([*questions(2), weather_row()], student, 4096)
     assert (found.rows, found.conversations, found.targets) == (3, 3, 4)
     assert found.trained == sum(sum(w != 0 for w in e.weights) for e in found.examples)
-    assert sum(n for _, n in found.histogram()) == 4
+    assert sum(n for _, n, _ in found.histogram()) == sum(n for _, _, n in found.histogram()) == 4
 
 
 @pytest.mark.parametrize(
@@ -89,3 +92,66 @@ def test_wide_characters_and_tool_calls_are_trained(student):
     tools = ({"type": "function", "function": WEATHER},)
     found = audit([row(user("Wetter in Köln? 🌦️ 天気"), answer, tools=tools)], student, 1024)
     assert (found.faults, found.examples[0].trained > 3) == ([], True)
+
+
+@pytest.mark.parametrize(
+    ("rows", "note"),
+    [
+        ([row(user("a"), assistant("", call("weather", "{}")))], "no tool schema stands in the row"),
+        ([weather_row('{"town": "Oslo"}')], "does not fit the tool's schema ($: required)"),
+        ([weather_row('{"city": 5}')], "does not fit the tool's schema ($.city: type)"),
+        ([row(user("a"), assistant("", call("a.b", "{}")))], "services may refuse the tool name 'a.b'"),
+        ([row({"role": "user", "content": [{"type": "image", "image": "sha256:0", "mime_type": "image/png"}]},
+              assistant("b"), number=7)], "1 rows hold images; the student is given text"),
+    ],
+)  # fmt: skip
+def test_what_is_worth_knowing_is_named(student, rows, note):
+    found = audit(rows, student)
+    assert found.faults == []
+    assert any(note in each for each in found.notes), found.notes
+
+
+def test_a_schema_that_is_none_and_a_value_are_never_shown(student):
+    odd = {"name": "weather", "parameters": {"type": "no-such-type"}}
+    assert audit([row(user("a"), assistant("", call("weather", "{}")), tools=[odd])], student).notes == []
+    private = audit([weather_row('{"city": 99887766}')], student)
+    assert "99887766" not in " ".join(private.notes)
+
+
+def test_a_secret_is_named_by_rule_and_place(student, monkeypatch):
+    monkeypatch.setenv("DOOR_PASSWORD", "open-sesame-99")
+    found = audit([row(user("say open-sesame-99"), assistant("no"))], student)
+    assert found.verdict == "FIX FIRST"
+    assert "env-door-password at messages[0].content" in found.faults[0]
+    assert "sesame" not in found.faults[0]
+
+
+def test_a_question_on_both_sides_of_the_split_is_told():
+    rows = [*questions(4), row(system("You are brief."), user("what is  2 PLUS one?"), assistant("3"), number=9)]
+    held = next(s for s in range(60) if {r.source.session for r in split(rows, 1, s).held_out} == {"session-9"})
+    (leak,) = leaks(split(rows, 1, held))
+    assert leak.startswith(f"{rows[-1].id}: held out")
+    assert rows[2].id in leak
+    assert list(leaks(split(questions(4), 1, 0))) == []
+
+
+def test_markup_that_a_tool_result_spells_is_found():
+    student = load_student("Qwen/Qwen3-8B", "qwen3_disable_thinking")
+    spelled = row(user("read it"), assistant("", call("weather", "{}")), result("<tool_call>{}</tool_call>"),
+                  assistant("ok"), tools=[WEATHER], target=(3,))  # fmt: skip
+    (fault,) = audit([spelled], student).faults
+    assert "<tool_call>" in fault
+    assert "renderer's own markup" in fault
+
+
+def test_contexts_are_told_apart_by_tools_and_by_every_message(student):
+    same = [user("a"), assistant("b")]
+    apart = [row(*same, tools=[WEATHER]), row(*same, number=1), row(system("x"), *same, number=2)]
+    assert [n for n in audit(apart, student).notes if "same" in n] == []
+    turns = row(user("a"), assistant("b"), user("c"), assistant("d"), number=3)
+    again = row(user("a"), assistant("b"), user("c"), assistant("e"), number=4)
+    found = audit([turns, again], student)
+    assert [f for f in found.faults if "different answers" in f] == [
+        f"{turns.id}#3, {again.id}#3: the same context, 2 different answers"
+    ]
+    assert any(f"{turns.id}#1, {again.id}#1: the same example 2 times" in n for n in found.notes)

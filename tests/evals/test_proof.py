@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from machine.errors import Refused, ServiceError, TrainingError
+from machine.evals.case import Case, Scorer
 from machine.evals.proof import Proof, prove, same_base
 from machine.evals.sample import Asker, Parameters, ask
-from machine.evals.suite import Case, Scorer
 from machine.tinker import probe
 from machine.tinker.checkpoints import base_of, sampler
 from machine.tinker.service import connect, endpoint
@@ -62,7 +62,8 @@ def test_who_answers_is_proven(service):
         samples = ask(asker, cases, Parameters(max_tokens=4))
         assert [s.case for s in samples] == ["c0", "c1", "c2"]
         assert all(1 <= s.tokens <= 4 for s in samples)
-        assert samples == ask(asker, cases, Parameters(max_tokens=4))
+        again = ask(asker, cases, Parameters(max_tokens=4))
+        assert [s.ids for s in samples] == [s.ids for s in again]
 
 
 def dataclass_of(proof: Proof, taken: tuple[float, ...]) -> Proof:

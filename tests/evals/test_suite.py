@@ -4,49 +4,116 @@ import pytest
 
 from machine.dataset.targets import expand
 from machine.errors import Refused, UsageError
-from machine.evals.score import passes
-from machine.evals.suite import (
-    Case,
-    Scorer,
-    from_file,
-    from_held_out,
-    parse_scorer,
-    read_suite,
-    refuse_trained,
-    shared_frame,
-    suite_hash,
-    suite_text,
-)
-from students import WEATHER, assistant, questions, row, system, user, weather_row
+from machine.evals.case import Call, Case, Scorer, parse_scorer
+from machine.evals.suite import read_suite, refuse_trained, suite_hash, suite_text, trained_on
+from students import assistant, call, questions, result, row, system, user, weather_row
 
 
-def prompts(tmp_path, *lines):
-    path = tmp_path / "held.jsonl"
-    path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
-    return path
+@pytest.fixture
+def written(tmp_path):
+    """Writes lines as a suite, and returns its path."""
+
+    def write(*lines):
+        path = tmp_path / "suite.jsonl"
+        path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
+        return path
+
+    return write
 
 
-def test_prompts_are_asked_as_the_agent_asks(tmp_path):
-    frame = shared_frame([weather_row(), weather_row(number=101), row(system("Other."), user("a"), assistant("b"))])
-    assert frame.share == pytest.approx(2 / 3)
-    (case,) = from_file(prompts(tmp_path, {"prompt": "And in Rome?"}), frame, parse_scorer("regex:^Yes"))
-    assert case.messages == (system("You are brief."), user("And in Rome?"))
-    assert case.tools == (WEATHER,)
+def case_of(**fields):
+    return {"id": "a", "messages": [user("b")], "scorer": {"kind": "exact", "value": "x"}} | fields
 
 
 def test_a_suite_reads_back(tmp_path):
-    cases = from_held_out(questions(3), None)
+    (tmp_path / "style.py").write_text("def good(text, case, message):\n    return True\n")
+    cases = [
+        Case("a", (user("b"),), Scorer("exact"), "c"),
+        Case("b", (system("s"), user("b")), Scorer("tool_call"), expected_calls=(Call("f", {"x": 1}),), weight=2.5),
+        Case("c", (user("b"),), Scorer("tool_call", [{"name": "f", "arguments": {}}]), tags=("x", "y")),
+        Case("d", (user("b"),), Scorer("json_schema", {"type": "object"})),
+        Case("e", (user("b"),), Scorer("python", "style.py:good")),
+        Case("f", (user("b"),), Scorer("judge", "Is it kind?", "m")),
+    ]
     path = tmp_path / "suite.jsonl"
     path.write_bytes(suite_text(cases))
     assert read_suite(path) == cases
     assert suite_hash(read_suite(path)) == suite_hash(cases) != suite_hash(cases[:2])
 
 
-def test_held_out_rows_are_judged_against_what_was_tagged():
-    (case, *_) = from_held_out(questions(1), None)
-    assert case.messages[-1]["role"] == "user"
-    assert passes(case, "ANSWER: 1.")
-    assert not passes(case, "1")
+def test_a_suite_of_an_older_machine_has_the_hash_that_it_had():
+    case = Case("a", (user("b"),), Scorer("exact"), "c")
+    assert suite_text([case]) == (
+        b'{"expected":"c","id":"a","messages":[{"content":"b","role":"user"}],"scorer":{"kind":"exact"}}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("nope", "not a JSON object"),
+        ("[1]", "not a JSON object"),
+        ({"id": "a"}, "not a case"),
+        (case_of(weights=2), "weights"),
+        (case_of(weight=0), "weight"),
+        (case_of(messages=[assistant("b")]), "does not end with"),
+        (case_of(scorer={"kind": "exact"}), "nothing to compare with"),
+        (case_of(scorer={"kind": "exact", "value": ["x"]}), "not a text"),
+        (case_of(scorer={"kind": "regex"}), "needs its pattern"),
+        (case_of(scorer={"kind": "regex", "value": "("}), "does not compile"),
+        (case_of(scorer={"kind": "regex", "value": "a", "model": "m"}), "a model is named"),
+        (case_of(scorer={"kind": "json_schema", "value": "file.json"}), "needs its schema"),
+        (case_of(scorer={"kind": "json_schema", "value": {"type": "objekt"}}), "'objekt'"),
+        (case_of(scorer={"kind": "tool_call"}), "nothing to compare with"),
+        (case_of(scorer={"kind": "tool_call", "value": {"nome": "f"}}), "not calls"),
+        (case_of(scorer={"kind": "tool_call", "value": []}), "nothing to compare with"),
+        (case_of(scorer={"kind": "python", "value": "absent.py:f"}), "absent.py: No such file"),
+        (case_of(scorer={"kind": "python", "value": "absent.py"}), "FILE.py:FUNCTION"),
+        (case_of(scorer={"kind": "python", "value": "../outside.py:f"}), "lies outside"),
+        (case_of(scorer={"kind": "python", "value": "broken.py:f"}), "is not Python"),
+        (case_of(scorer={"kind": "python", "value": "empty.py:f"}), "has no function f"),
+        (case_of(scorer={"kind": "judge"}), "needs its rubric"),
+        (case_of(scorer={"kind": "similar", "value": "x"}), "similar"),
+    ],
+)
+def test_a_bad_line_is_named(written, tmp_path, line, said):
+    (tmp_path / "broken.py").write_text("def f(:\n")
+    (tmp_path / "empty.py").write_text("raise SystemExit('run while it was read')\n")
+    with pytest.raises(Refused, match=r"line 2.*") as refused:
+        read_suite(written(case_of(id="ok"), line))
+    assert said in refused.value.message
+
+
+def test_a_link_out_of_the_folder_is_outside(written, tmp_path_factory, tmp_path):
+    away = tmp_path_factory.mktemp("away") / "style.py"
+    away.write_text("def f(text, case, message):\n    return True\n")
+    (tmp_path / "link.py").symlink_to(away)
+    with pytest.raises(Refused, match="lies outside"):
+        read_suite(written(case_of(scorer={"kind": "python", "value": "link.py:f"})))
+    assert read_suite(written(case_of(scorer={"kind": "python", "value": f"{away}:f"})))
+
+
+def test_two_cases_of_one_name_are_refused(written):
+    with pytest.raises(Refused, match="two cases"):
+        read_suite(written(case_of(), case_of()))
+
+
+@pytest.mark.parametrize(
+    "text", ["judge", "similar", "regex", "regex:(", "", "json_schema:absent.json", "python:absent.py:f", "json_schema"]
+)
+def test_a_wrong_scorer_is_bad_usage(text, tmp_path):
+    with pytest.raises(UsageError):
+        parse_scorer(text, tmp_path)
+
+
+def test_scorers_of_the_command_line(tmp_path):
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type": "object"}')
+    (tmp_path / "style.py").write_text("def good(text, case, message):\n    return True\n")
+    assert parse_scorer(f"json_schema:{schema}", tmp_path) == Scorer("json_schema", {"type": "object"})
+    assert parse_scorer("python:style.py:good", tmp_path) == Scorer("python", "style.py:good")
+    assert parse_scorer("judge:Kind: yes or no?", tmp_path) == Scorer("judge", "Kind: yes or no?")
+    assert parse_scorer("tool_call", tmp_path) == Scorer("tool_call")
 
 
 @pytest.mark.parametrize("question", ["What is 3 plus one?", "  what IS 3\n plus one? "])
@@ -57,54 +124,23 @@ def test_a_case_that_was_trained_on_is_refused_by_name(question):
     refuse_trained([case], expand(questions(3)))
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("nope", "not a JSON object"),
-        ("[1]", "not a JSON object"),
-        ({"id": "a"}, "not a case"),
-        ({"prompt": "a"}, "nothing to compare with"),
-        ({"prompt": "a", "expect": "b"}, "expect"),
-        ({"id": "a", "messages": [assistant("b")], "scorer": {"kind": "exact", "value": "x"}}, "does not end with"),
-        ({"id": "a", "messages": [user("b")], "scorer": {"kind": "regex", "value": "("}}, "does not compile"),
-        ({"id": "a", "messages": [user("b")], "scorer": {"kind": "judge"}}, "judge"),
-    ],
-)
-def test_a_bad_line_is_named(tmp_path, line, said):
-    good = {"prompt": "ok?", "expected": "yes"}
-    with pytest.raises(Refused, match=r"line 2.*") as refused:
-        from_file(prompts(tmp_path, good, line), shared_frame(questions(1)), None)
-    assert said in refused.value.message
+def asked(*messages):
+    return Case("c", messages, Scorer("exact", "x"))
 
 
-def test_two_cases_of_one_name_are_refused(tmp_path):
-    case = from_held_out(questions(1), None)
-    path = tmp_path / "suite.jsonl"
-    path.write_bytes(suite_text(case * 2))
-    with pytest.raises(Refused, match="two cases"):
-        read_suite(path)
-    with pytest.raises(Refused, match="two cases"):
-        from_file(path, shared_frame(questions(1)), None)
+def test_a_tool_result_is_part_of_the_question():
+    trained = expand([weather_row()])
+    turn = (user("Is it cold in Oslo?"), assistant("", call("weather", "{}")))
+    assert trained_on([asked(*turn, result("-5  degrees"))], trained)
+    assert not trained_on([asked(*turn, result("20 degrees"))], trained)
+    assert trained_on([asked(turn[0])], trained)
 
 
-@pytest.mark.parametrize("text", ["judge", "regex", "regex:(", ""])
-def test_a_wrong_scorer_is_bad_usage(text):
-    with pytest.raises(UsageError):
-        parse_scorer(text)
-
-
-@pytest.mark.parametrize(
-    ("scorer", "expected", "answer", "passed"),
-    [
-        ("exact", "Paris", " Paris\n", True),
-        ("exact", "Paris", "paris", False),
-        ("exact:Rome", "Paris", "Rome", True),
-        ("contains", "Par", "in Paris", True),
-        ("contains:x", None, "abc", False),
-        (r"regex:^ANSWER: \S+\.$", None, "ANSWER: Paris.", True),
-        (r"regex:^ANSWER: \S+\.$", None, "ANSWER: Paris.\nMore", False),
-    ],
-)
-def test_scores(scorer, expected, answer, passed):
-    case = Case("a", (user("b"),), parse_scorer(scorer), expected)
-    assert passes(case, answer) is passed
+def test_a_short_follow_up_is_the_same_only_after_the_same():
+    talk = (user("Write a poem about rain."), assistant("Drip."), user("Go on."), assistant("Drop."))
+    trained = expand([row(*talk)])
+    assert trained_on([asked(*talk[:3])], trained)
+    assert not trained_on([asked(user("Write a story about snow."), assistant("Once."), user("go on."))], trained)
+    assert trained_on([asked(user("go on."))], trained)
+    long = user("Now translate all of it into French.")
+    assert trained_on([asked(user("Hello."), assistant("Hi."), long)], expand([row(*talk, long, assistant("Oui."))]))

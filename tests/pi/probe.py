@@ -36,6 +36,13 @@ def probe(host: Host, what: str, words: tuple[str, ...]) -> Report:
             host.progress("step 1")
             host.notify("half-way", "warning")
             host.progress(None)
+        case "detail":
+            host.progress("step 1", ["a job", "step 1"])
+            host.progress("step 2")
+            host.progress("step 3", ["a job", "step 3"])
+            if words:
+                os._exit(3)
+            host.progress(None)
         case "noise":
             print("printed by a library", flush=True)
             subprocess.run(["echo", "printed by a child"], check=True)

@@ -82,6 +82,35 @@ def test_progress_is_the_footer_and_ends(probed):
         assert [r["notifyType"] for r in pi.said()] == ["warning", "info"]
 
 
+def widget(pi: Pi, start: int = 0) -> list[list[str] | None]:
+    """What Machine's widget showed, one after the other."""
+    return [r.get("widgetLines") for r in pi.said("setWidget", start) if r["widgetKey"] == "machine"]
+
+
+def test_the_detail_of_progress_is_a_widget_that_ends_with_it(probed):
+    with Pi(probed) as pi:
+        pi.prompt("/machine probe detail")
+        assert widget(pi) == [["a job", "step 1"], None, ["a job", "step 3"], None]
+        pi.prompt("/machine probe progress")
+        assert len(widget(pi)) == 4  # no detail, no widget
+
+
+def test_a_crash_in_mid_job_leaves_neither_widget_nor_status(probed):
+    with Pi(probed) as pi:
+        pi.prompt("/machine probe detail crash")
+        pi.wait(lambda r: "process ended" in r.get("message", ""))
+        pi.wait(lambda _: len(widget(pi)) == 4)
+        assert widget(pi)[-1] is None
+        assert pi.status() is None
+
+
+def test_headless_progress_is_a_line_on_stderr_now_and_then(probed):
+    done = probed.headless("/machine probe detail")
+    assert done.returncode == 0
+    assert done.stdout.strip() == ""
+    assert [line for line in done.stderr.splitlines() if line.startswith("step")] == ["step 1"]
+
+
 def test_a_fault_of_a_command_is_told_and_python_lives(probed):
     with Pi(probed) as pi:
         before = python_of(pi)

@@ -1,7 +1,8 @@
 import pytest
 
-from machine.errors import Refused
-from machine.training.config import Config, read_config, written
+from machine.errors import Refused, UsageError
+from machine.renderers import CHATML
+from machine.training.config import Config, chosen, figures, overridden, read_config, written
 from machine.training.recipe import defaults
 
 
@@ -48,3 +49,34 @@ def test_no_file_says_how_to_write_it(tmp_path):
 
 def test_a_model_must_be_named():
     assert Config(model="m", renderer="r").rank == 32
+
+
+def test_every_figure_but_the_data_is_an_option_that_says_what_it_is():
+    assert set(figures()) == set(Config.__struct_fields__) - {"data"}
+    assert all(about.endswith(".") for about in figures().values())
+
+
+def test_options_are_the_recipe_s_own_values():
+    given = {"rank": "8", "learning_rate": "1e-4", "steps": "3", "schedule": "constant", "seed": "-1"}
+    assert chosen(given) == {"rank": 8, "learning_rate": 1e-4, "steps": 3, "schedule": "constant", "seed": -1}
+    assert overridden(Config(model="m", renderer="r"), chosen(given)).rank == 8
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("rank", "0"), ("learning_rate", "2"), ("batch_size", "many"), ("schedule", "cosine"), ("max_length", "1.5"),
+     ("test_size", "-1"), ("model", ""), ("epochs", "")],
+)  # fmt: skip
+def test_a_wrong_option_is_named(name, value):
+    with pytest.raises(UsageError, match=f"--{name.replace('_', '-')} ") as wrong:
+        chosen({name: value})
+    assert wrong.value.exit_code == 2
+
+
+def test_another_model_brings_its_renderer_and_other_epochs_undo_fixed_steps():
+    config = Config(model="m", renderer="r", steps=7)
+    assert overridden(config, {"model": "HuggingFaceTB/SmolLM2-135M-Instruct"}).renderer == CHATML
+    assert overridden(config, {"model": "HuggingFaceTB/SmolLM2-135M-Instruct", "renderer": "x"}).renderer == "x"
+    assert overridden(config, {"epochs": 2}).steps is None
+    assert overridden(config, {"epochs": 2, "steps": 5}).steps == 5
+    assert overridden(config, {"rank": 2}).steps == 7

@@ -3,10 +3,12 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 import pytest
 
-from machine.training.launch import launch
+from machine.training.launch import Page
 
 ENDS_WELL = "print('step 1'); print('step 2')"
 ENDS_BADLY = "import sys; print('error: no data\\nnext: tag a turn', file=sys.stderr); sys.exit(2)"
@@ -21,6 +23,11 @@ time.sleep(60)
 """
 
 
+def launch(path, arguments, progress):
+    with Page(path, arguments) as child:
+        return child.run(progress)
+
+
 def page(tmp_path, text):
     path = tmp_path / "page.py"
     path.write_text(text)
@@ -31,6 +38,43 @@ def test_its_lines_are_shown_in_order(tmp_path):
     lines = []
     assert launch(page(tmp_path, ENDS_WELL), [], lines.append) is None
     assert lines == ["step 1", "step 2"]
+
+
+def test_nothing_of_a_page_runs_before_it_is_told(tmp_path):
+    path = page(tmp_path, f"open({str(tmp_path / 'ran')!r}, 'w')\nimport base64\nprint(base64.__name__)")
+    with Page(path, [], ["json", "base64", "no.such.module"]) as child:
+        time.sleep(1)
+        assert child._child.poll() is None
+        assert not (tmp_path / "ran").exists()
+    assert child._child.returncode
+    assert not (tmp_path / "ran").exists()
+    lines = []
+    with Page(path, [], ["base64"]) as child:
+        assert child.run(lines.append) is None
+    assert lines == ["base64"]
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")
+def test_a_page_that_waits_ends_with_whoever_started_it(tmp_path):
+    path = page(tmp_path, f"open({str(tmp_path / 'ran')!r}, 'w')")
+    code = (
+        "import os, sys, time\nfrom pathlib import Path\nfrom machine.training.launch import Page\n"
+        f"child = Page(Path({str(path)!r}), [])\nprint(child._child.pid, flush=True)\nos.kill(os.getpid(), 9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    pid = int(done.stdout)
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline and Path(f"/proc/{pid}/exe").exists():
+        time.sleep(0.05)
+    assert not Path(f"/proc/{pid}/exe").exists()
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_page_sees_its_own_arguments_name_and_folder(tmp_path):
+    lines = []
+    text = "import sys, pathlib; print(sys.argv[1:], __name__, pathlib.Path(__file__) == pathlib.Path(sys.argv[0]))"
+    assert launch(page(tmp_path, text), ["--rank=3", "x y"], lines.append) is None
+    assert lines == ["['--rank=3', 'x y'] __main__ True"]
 
 
 def test_a_fault_keeps_its_words_and_its_code(tmp_path):

@@ -19,7 +19,7 @@ from machine.tinker.checkpoints import sampler
 from machine.tinker.service import connect, endpoint
 from machine.tinker.students import default_model, load_student, models
 from machine.training.config import Config
-from machine.training.loop import Loop, _stop_on_signal
+from machine.training.loop import Loop, _stop_on_signal, open_model
 from machine.training.recipe import plan
 from machine.training.run import Run, State, new_id, now
 from relay import relay
@@ -32,17 +32,22 @@ STEPS = 5
 def begin(service, tmp_path):
     """Makes a loop over four short examples, two a step, on the service at hand or at another address."""
 
-    def make(open_service, run=None, progress=lambda line: None, rows=None):
+    def make(open_service, run=None, progress=lambda line: None, rows=None, held_out=()):
         model = default_model(models(open_service))
         config = Config(model=model, renderer="machine/chatml", batch_size=2, steps=STEPS, save_every=2, rank=4)
         student = load_student(model)
         examples = [render(student, target) for target in expand(rows or questions(4))]
-        planned = plan(config, len(merged(examples)))
+        held = merged([render(student, target) for target in expand(held_out)])
+        packs = merged(examples)
         if run is None:
             run = Run(tmp_path / new_id())
             run.write_config({"data": fingerprint(examples)})
             run.write_state(State("running", 0, STEPS, now(), os.getpid()))
-        return Loop(open_service, student, examples, planned, run, config.rank, config.save_every, progress)
+        opening = open_model(open_service, config, run.id, run.resumable())
+        planned = plan(config, len(packs))
+        made = Loop(open_service, student, opening, packs, held, planned, run, config.save_every, progress)
+        made.examples = examples
+        return made
 
     return make
 
@@ -78,7 +83,7 @@ def test_the_targets_of_a_conversation_go_as_one_datum_with_their_own_loss(begin
         loop.plan = dataclasses.replace(loop.plan, steps=1)
         examples = loop.examples
         assert len(examples) == 3
-        client = loop._open(None)
+        client = here.wait(loop.model, "opening")
         apart = client.forward([datum(example) for example in examples], "cross_entropy").result()
         nll = [
             -sum(p * w for p, w in zip(output["logprobs"].data, example.weights[1:], strict=True))
@@ -93,6 +98,55 @@ def test_the_targets_of_a_conversation_go_as_one_datum_with_their_own_loss(begin
         == sum(len(example.tokens) - 1 for example in examples[1:])
         < sum(len(e.tokens) for e in examples)
     )
+
+
+def test_held_out_conversations_are_measured_with_every_state_and_never_trained(begin):
+    rows = questions(6)
+    with connect(endpoint()) as here:
+        loop = begin(here, rows=rows[:4], held_out=rows[4:])
+        held = [render(loop.student, target) for target in expand(rows[4:])]
+        client = here.wait(open_model(here, Config(model=loop.student.model, renderer="r", rank=4), "base"), "opening")
+        base = client.forward([datum(example) for example in held], "cross_entropy").result()
+        loop()
+    nll = [
+        -sum(p * w for p, w in zip(output["logprobs"].data, example.weights[1:], strict=True))
+        for output, example in zip(base.loss_fn_outputs, held, strict=True)
+    ]
+    measured = loop.run.held_out()
+    assert [(each.step, each.examples) for each in measured] == [(0, 2), (2, 2), (4, 2), (STEPS, 2)]
+    assert measured[0].loss == pytest.approx(sum(nll) / 2, rel=1e-4)
+    assert measured[-1].loss < measured[0].loss
+    assert sum(line["examples"] for line in loop.run.metrics()) == 2 * STEPS
+
+
+def test_a_resumed_run_measures_what_the_one_before_did_not(begin):
+    rows = questions(6)
+    with connect(endpoint()) as here:
+        whole = begin(here, rows=rows[:4], held_out=rows[4:])
+        whole()
+        stop = lambda line: "step 2/" in line and os.kill(os.getpid(), signal.SIGINT)  # noqa: E731
+        left = begin(here, progress=stop, rows=rows[:4], held_out=rows[4:])
+        with pytest.raises(TrainingError, match="interrupted at step 3"):
+            left()
+        assert [each.step for each in left.run.held_out()] == [0, 2]
+        begin(here, Run(left.run.folder), rows=rows[:4], held_out=rows[4:])()
+    assert [each.step for each in left.run.held_out()] == [0, 2, 3, 4, STEPS]
+    assert left.run.held_out()[-1].loss == pytest.approx(whole.run.held_out()[-1].loss, rel=1e-3)
+    lines = (left.run.folder / "heldout.jsonl").read_text().splitlines()
+    assert len(lines) == 5
+
+
+def test_the_next_step_is_sent_before_a_state_and_a_measurement_are_waited_for(begin):
+    rows, sent = questions(6), []
+    with connect(endpoint()) as here:
+        loop = begin(here, rows=rows[:4], held_out=rows[4:], progress=lambda line: sent.append(line.split("/")[0]))
+        step, save = loop._step, loop._save
+        loop._step = lambda number, data: (sent.append(f"sends {number + 1}"), step(number, data))[1]
+        loop._save = lambda number, *rest: (sent.append(f"saves {number}"), save(number, *rest))[1]
+        loop()
+    assert sent.index("sends 3") < sent.index("step 2")
+    assert sent.index("saves 2") < sent.index("sends 3")
+    assert [each for each in sent if each.startswith("step")] == [f"step {n}" for n in range(1, STEPS + 1)]
 
 
 def test_a_service_that_dies_leaves_a_run_that_can_go_on(begin, monkeypatch):

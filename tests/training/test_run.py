@@ -3,7 +3,7 @@ import os
 import pytest
 
 from machine.errors import Refused, StoreError
-from machine.training.run import Checkpoint, Run, State, find_run, new_id, runs
+from machine.training.run import Checkpoint, HeldOut, Run, State, find_run, new_id, runs
 
 
 def made(folder, id, **fields):
@@ -32,6 +32,14 @@ def test_a_step_done_again_counts_once(tmp_path):
     for step, loss in ((1, 3.0), (2, 2.0), (2, 1.5)):
         run.add_metrics({"step": step, "loss": loss})
     assert [m["loss"] for m in run.metrics()] == [3.0, 1.5]
+
+
+def test_a_measurement_done_again_counts_once(tmp_path):
+    run = made(tmp_path, "r")
+    assert run.held_out() == []
+    for step, loss in ((0, 3.0), (4, 2.0), (2, 2.5), (4, 1.5)):
+        run.add_held_out(HeldOut(step, loss, 6))
+    assert [(each.step, each.loss) for each in run.held_out()] == [(0, 3.0), (2, 2.5), (4, 1.5)]
 
 
 def test_a_torn_line_is_not_read(tmp_path):
@@ -83,6 +91,7 @@ def test_a_torn_line_is_cut_off_by_the_next_one(tmp_path):
         ("config.json", lambda run: run.config),
         ("metrics.jsonl", Run.metrics),
         ("checkpoints.jsonl", Run.checkpoints),
+        ("heldout.jsonl", Run.held_out),
     ],
 )
 def test_a_damaged_file_is_named(tmp_path, name, read):

@@ -1,7 +1,7 @@
-"""`train eval compare`: a checkpoint against the baseline, case by case."""
+"""`train eval compare`: a checkpoint against the baseline, case by case, and what it kept of everything else."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,11 +12,21 @@ from machine.report import Report, Table, one_line
 from machine.store.project import Project
 
 if TYPE_CHECKING:
+    from machine.evals.case import Case
     from machine.evals.compare import Comparison
     from machine.evals.record import Record
-    from machine.evals.suite import Case
+    from machine.evals.retention import Change
 
-_ASK_AGAIN = "machine train eval baseline --yes, then machine train eval checkpoint --yes"
+_BASELINE, _CHECKPOINT = "machine train eval baseline --yes", "machine train eval checkpoint --yes"
+_ASK_AGAIN = f"{_BASELINE}, then {_CHECKPOINT}"
+_IDENTICAL = (
+    "answers are identical on every case: the checkpoint may not have been used, or training changed nothing that "
+    "these cases show"
+)
+_HARMED = (
+    "mend it by training less (epochs) or more gently (learning_rate), or by rows that show where the new style does "
+    "not belong"
+)
 _SHOWN = 5
 _WIDTH = 70
 
@@ -26,9 +36,10 @@ _WIDTH = 70
 @click.pass_obj
 def compare(host: Host, ref: str | None) -> Report:
     """Compare a checkpoint (default: the one evaluated last) with the baseline, case by case."""
-    from machine.evals.compare import compare as paired
+    from machine.evals.compare import of_records
     from machine.evals.proof import same_base
     from machine.evals.record import BASELINE, latest_checkpoint, read_record
+    from machine.evals.retention import judge
     from machine.evals.suite import read_suite, suite_hash
 
     project = Project.at(host.cwd)
@@ -49,54 +60,154 @@ def compare(host: Host, ref: str | None) -> Report:
             )
     if after.base:
         same_base(before.proof, after.base, after.proof)
-    found = paired(before.passed, after.passed)
-    return _compared(found, before, after, cases)
+    change = judge(before.retention, after.retention) if before.retention and after.retention else None
+    return compared(of_records(before, after, cases), change, before, after, cases)
 
 
-def _compared(found: "Comparison", before: "Record", after: "Record", cases: "Sequence[Case]") -> Report:
-    old = {s.case: s for s in before.samples}
-    new = {s.case: s for s in after.samples}
-    questions = {case.id: case.question for case in cases}
-    order = [*found.losses, *found.wins][:_SHOWN]
-    rest = [id for id in new if id not in order][: _SHOWN - len(order)]
-    shown = [
-        tuple(one_line(text, _WIDTH) for text in (questions.get(id, id), old[id].text, new[id].text))
-        for id in [*order, *rest]
-    ]
-    rates = {
-        "baseline": (found.baseline, found.baseline_interval),
-        "checkpoint": (found.candidate, found.candidate_interval),
-    }
+def compared(
+    found: "Comparison", change: "Change | None", before: "Record", after: "Record", cases: "Sequence[Case]"
+) -> Report:
+    """The report on a comparison; `change` is None where retention was not measured of both."""
+    harmed = found.verdict == "worse" or (change is not None and change.verdict == "lost")
+    kept = f"; of everything else: {change.verdict}" if change else ""
+    tables = [_side_by_side(found, before, after, cases)]
+    if found.tags:
+        tables.insert(0, _by_tag(found))
+    if change:
+        tables.append(_passages(change))
     return Report(
-        f"Verdict: {found.verdict}",
-        rows=[
-            *((name.capitalize(), _rate(n, found.cases, ends)) for name, (n, ends) in rates.items()),
-            ("Wins and losses", f"{len(found.wins)} and {len(found.losses)} of {found.cases} cases"),
-            ("McNemar, one-sided exact", f"p = {found.p_better:.2g} (better), {found.p_worse:.2g} (worse)"),
-            ("Checkpoint", str(after.proof.path)),
-        ],
-        tables=[Table("Side by side, losses first", ("question", "base", "checkpoint"), shown)],
-        notes=[f"lost: {id}" for id in found.losses[:_SHOWN]],
-        next_step="machine tinker use latest",
-        data={
-            "verdict": found.verdict,
-            "cases": found.cases,
-            "baseline": found.baseline,
-            "checkpoint": found.candidate,
-            "baseline_interval": found.baseline_interval,
-            "checkpoint_interval": found.candidate_interval,
-            "wins": list(found.wins),
-            "losses": list(found.losses),
-            "p_better": found.p_better,
-            "p_worse": found.p_worse,
-            "path": after.proof.path,
-            "answers": [
-                {"case": id, "question": questions.get(id), "base": old[id].text, "checkpoint": answer.text}
-                for id, answer in new.items()
-            ],
-        },
+        f"Verdict: {found.verdict}{kept}",
+        rows=[*_rows(found, after), *(change.rows if change else [("Retention", "not measured")])],
+        tables=tables,
+        notes=_notes(found, change, harmed, before, after),
+        next_step=_next_step(found, harmed, after),
+        data=_data(found, change, before, after, cases),
     )
 
 
-def _rate(passed: int, cases: int, ends: tuple[float, float]) -> str:
-    return f"{passed} of {cases} = {passed / cases:.0%} (95 % interval {ends[0]:.0%} to {ends[1]:.0%})"
+def _rows(found: "Comparison", after: "Record") -> list[tuple[str, str]]:
+    low, high = found.difference_interval
+    weights = " (by weight)" if found.weighted else ""
+    return [
+        *([("Identical", _IDENTICAL)] if found.identical else []),
+        ("Baseline", _rate(found.baseline, found.cases, found.baseline_rate, found.baseline_interval) + weights),
+        ("Checkpoint", _rate(found.candidate, found.cases, found.candidate_rate, found.candidate_interval) + weights),
+        ("Difference", f"{found.difference:+.0%} (95 % interval {low:+.0%} to {high:+.0%}; Newcombe, paired){weights}"),
+        ("Wins and losses", f"{len(found.wins)} and {len(found.losses)} of {found.cases} cases"),
+        (f"{found.test}, one-sided", f"p = {found.p_better:.2g} (better), {found.p_worse:.2g} (worse){weights}"),
+        ("Regressions", found.regressions),
+        ("Answered by", str(after.proof.path)),
+    ]
+
+
+def _rate(passed: int, cases: int, rate: float, ends: tuple[float, float]) -> str:
+    return f"{passed} of {cases} passed, rate {rate:.0%} (95 % interval {ends[0]:.0%} to {ends[1]:.0%})"
+
+
+def _by_tag(found: "Comparison") -> Table:
+    rows = [
+        (t.tag, f"{t.baseline} → {t.candidate} of {t.cases}", str(len(t.wins)), one_line(", ".join(t.losses), _WIDTH))
+        for t in found.tags
+    ]
+    return Table("By tag", ("tag", "passed", "won", "lost"), rows)
+
+
+def _side_by_side(found: "Comparison", before: "Record", after: "Record", cases: "Sequence[Case]") -> Table:
+    old, new = _said(before), _said(after)
+    questions = {case.id: case.question for case in cases}
+    order = list(dict.fromkeys([*found.losses, *found.wins, *new]))[:_SHOWN]
+    shown = [tuple(one_line(text, _WIDTH) for text in (questions.get(id, id), old[id], new[id])) for id in order]
+    return Table("Side by side, losses first", ("question", "base", "checkpoint"), shown)
+
+
+def _said(record: "Record") -> dict[str, str]:
+    """The first answer to each case, its tool calls as text."""
+    from machine.evals.page import said
+
+    return {sample.case: said(sample) for sample in reversed(record.samples)}
+
+
+def _passages(change: "Change") -> Table:
+    rows = [
+        (name, f"{old:.3f}", f"{new:.3f}", f"{new - old:+.3f}")
+        for name, old, new in sorted(change.language.passages, key=lambda each: each[1] - each[2])
+    ]
+    return Table("Texts that nobody trained on, nats a token", ("text", "base", "checkpoint", "change"), rows)
+
+
+def _notes(found: "Comparison", change: "Change | None", harmed: bool, before: "Record", after: "Record") -> list[str]:
+    notes = [f"lost: {id}" for id in found.losses[:_SHOWN]]
+    if len(found.losses) > _SHOWN:
+        notes.append(f"lost: {len(found.losses) - _SHOWN} more (--json shows all)")
+    notes += found.limits
+    if change is None:
+        lacks = [step for record, step in ((before, _BASELINE), (after, _CHECKPOINT)) if record.retention is None]
+        notes.append(f"what else changed was not measured; to know it: {', then '.join(lacks)}")
+    else:
+        notes += change.notes
+    if harmed:
+        notes.append(_HARMED)
+    return notes
+
+
+def _next_step(found: "Comparison", harmed: bool, after: "Record") -> str:
+    if harmed:
+        return "lower epochs or learning_rate in tinker.yaml, then machine train run"
+    if found.verdict == "better":
+        return f"machine tinker use {after.run or after.proof.path}"
+    if found.verdict == "too few cases":
+        return f"machine train eval init --from FILE --force (more cases), then {_ASK_AGAIN}"
+    return "machine train run, with more rows (/good) or more steps"
+
+
+def _data(
+    found: "Comparison", change: "Change | None", before: "Record", after: "Record", cases: "Sequence[Case]"
+) -> dict[str, Any]:
+    import msgspec
+
+    old, new = _said(before), _said(after)
+    questions = {case.id: case.question for case in cases}
+    return {
+        **msgspec.to_builtins(found),
+        "verdict": found.verdict,
+        "wins": list(found.wins),
+        "losses": list(found.losses),
+        "checkpoint": found.candidate,
+        "checkpoint_rate": found.candidate_rate,
+        "checkpoint_interval": found.candidate_interval,
+        "difference": found.difference,
+        "regressions": found.regressions,
+        "limits": found.limits,
+        "path": after.proof.path,
+        "run": after.run,
+        "answers": [
+            {
+                "case": id,
+                "question": questions.get(id),
+                "base": old[id],
+                "checkpoint": answer,
+                "base_score": before.scores[id],
+                "checkpoint_score": after.scores[id],
+            }
+            for id, answer in new.items()
+        ],
+        "retention": None if change is None else _change(change, before, after),
+    }
+
+
+def _change(change: "Change", before: "Record", after: "Record") -> dict[str, Any]:
+    import msgspec
+
+    old, new = ({s.case: s for s in r.retention.samples} if r.retention else {} for r in (before, after))
+    return {
+        **msgspec.to_builtins(change),
+        "verdict": change.verdict,
+        "language_verdict": change.language.verdict,
+        "answers_verdict": change.answers.verdict,
+        "spread": change.opening.spread,
+        "samples": [
+            {"case": id, "base": old[id].text, "checkpoint": new[id].text, "base_passed": old[id].passed,
+             "checkpoint_passed": new[id].passed}
+            for id in old if id in new
+        ],
+    }  # fmt: skip

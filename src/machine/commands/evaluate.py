@@ -1,24 +1,30 @@
-"""`train eval`: the suite, what the base and a checkpoint answer to it, and how they compare."""
+"""`train eval`: the suite, and what the base and a checkpoint answer to it."""
 
-import time
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from machine.commands.common import RECIPE, consent
-from machine.errors import Refused
+from machine.commands.common import RECIPE, consent, shown
+from machine.errors import Refused, UsageError
 from machine.host import Host
 from machine.report import Report, Table, one_line
 from machine.store.project import Project
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from machine.dataset.split import Split
-    from machine.evals.record import Record
+    from machine.evals.case import Case, Scorer
+    from machine.evals.evaluation import Evaluation, Subject
+    from machine.evals.proposal import Proposal
+    from machine.evals.sample import Parameters
     from machine.training.config import Config
 
 SUITE = "suite.jsonl"
-_ASK_AGAIN = "machine train eval baseline --yes, then machine train eval checkpoint --yes"
+OBSERVED = 200
+"""How many of the newest observed rows are looked at for regression cases."""
 _SHOWN = 5
 _WIDTH = 70
 
@@ -29,65 +35,94 @@ def evaluate() -> None:
 
 
 @evaluate.command("init")
-@click.option("--from", "source", type=click.Path(path_type=Path), help="JSONL of {prompt, expected?} or of cases.")
-@click.option("--scorer", help="exact, contains or regex:PATTERN, for every case.")
+@click.option(
+    "--from",
+    "sources",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    help="JSONL of {prompt, expected?} or of cases; may be repeated.",
+)
+@click.option(
+    "--scorer",
+    help="For every case: exact, contains, regex:PATTERN, json_schema:FILE, tool_call, python:FILE:FUNCTION "
+    "or judge:RUBRIC.",
+)
 @click.option("--force", is_flag=True, help="Replace a suite that is there.")
 @click.pass_obj
-def init(host: Host, source: Path | None, scorer: str | None, force: bool) -> Report:
-    """Write the suite: from a file, or from the conversations that the recipe holds out."""
-    from machine.dataset.targets import expand
-    from machine.evals.suite import from_file, from_held_out, parse_scorer, refuse_trained, shared_frame, suite_text
+def init(host: Host, sources: tuple[Path, ...], scorer: str | None, force: bool) -> Report:
+    """Write the suite: from files, or from what the pool holds and the recipe does not train on."""
+    from machine.evals.case import parse_scorer
+    from machine.evals.suite import suite_text
     from machine.store.files import private_folder, write_private
 
     project = Project.at(host.cwd)
     path = project.evals / SUITE
     if path.exists() and not force:
         raise Refused(f"{path} is already there", next_step="machine train eval init --force")
-    judge = parse_scorer(scorer) if scorer else None
-    sides = _sides(project, _config(project))
-    notes = []
-    if source:
-        frame = shared_frame(sides.train)
-        cases = from_file(source, frame, judge)
-        if frame.share < 1:
-            notes.append(f"the system prompt and tools are those of {frame.share:.0%} of the rows; the others differ")
-    elif sides.held_out:
-        cases = from_held_out(sides.held_out, judge)
-    else:
+    chosen = parse_scorer(scorer, project.evals) if scorer else None
+    found, notes = _proposed(project, sources, chosen)
+    if not found.cases:
         raise Refused(
-            "the recipe holds no conversation out, so there is nothing to make cases of",
-            next_step="set test_size in tinker.yaml and train, or machine train eval init --from FILE",
+            "; ".join(["no case came of it", *found.notes()]), next_step="machine train eval init --from FILE"
         )
-    if not cases:
-        raise Refused("no case came of it", next_step="machine train eval init --from FILE")
-    refuse_trained(cases, expand(sides.train))
     project.make()
     private_folder(project.evals)
-    write_private(path, suite_text(cases))
-    kinds = sorted({case.scorer.kind for case in cases})
+    write_private(path, suite_text(found.cases))
     return Report(
-        f"{len(cases)} cases, none of them trained on",
-        rows=[("Suite", str(path)), ("Scorer", ", ".join(kinds))],
-        notes=notes,
+        f"{len(found.cases)} cases, none of them trained on",
+        rows=[
+            ("Suite", str(path)),
+            ("Scorers", _counted(found.scorers)),
+            *([("Tags", _counted(found.tags))] if found.tags else []),
+        ],
+        notes=shown(notes + found.notes()),
         next_step="machine train eval baseline",
-        data={"suite": str(path), "cases": len(cases), "scorers": kinds},
+        data={
+            "suite": str(path),
+            "cases": len(found.cases),
+            "scorers": found.scorers,
+            "tags": found.tags,
+            "left_out": {"long": found.long, "unfit": found.unfit, "trained": found.trained},
+        },
     )
 
 
 @evaluate.command("baseline")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens an answer may have (default 128).")
+@click.option("--temperature", type=click.FloatRange(0, 10), help="0, the default, takes the likeliest token.")
+@click.option("--samples", type=click.IntRange(1, 1000), help="Answers to each case (default 1).")
+@click.option("--seed", type=click.IntRange(min=0), help="Of what is drawn (default 0).")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
-def baseline(host: Host, max_tokens: int | None, yes: bool) -> Report:
+def baseline(
+    host: Host,
+    max_tokens: int | None,
+    temperature: float | None,
+    samples: int | None,
+    seed: int | None,
+    yes: bool,
+) -> Report:
     """Ask the base model every case, and keep what it answers."""
+    from machine.evals.evaluation import Subject
     from machine.evals.record import BASELINE
     from machine.evals.sample import Parameters
+    from machine.tinker.students import load_student
 
+    given = {"max_tokens": max_tokens, "temperature": temperature, "samples": samples, "seed": seed}
+    given = {name: value for name, value in given.items() if value is not None}
+    how = Parameters(**given)  # type: ignore[arg-type]
+    if how.samples > 1 and how.temperature == 0:
+        raise UsageError(
+            "at temperature 0 every answer to a case is the same",
+            next_step=f"machine train eval baseline --samples {how.samples} --temperature 1",
+        )
     project = Project.at(host.cwd)
     config = _config(project)
-    how = Parameters(max_tokens=max_tokens) if max_tokens else Parameters()
-    asked = _ask(host, project, config.model, config.renderer, None, BASELINE, how, yes, "baseline")
-    return _answered(project, asked, "machine train eval checkpoint")
+    options = "".join(f"--{name.replace('_', '-')} {value} " for name, value in given.items())
+    subject = Subject(
+        BASELINE, load_student(config.model, config.renderer), None, f"machine train eval baseline {options}--yes"
+    )
+    return _asked(host, project, subject, how, yes, "machine train eval checkpoint")
 
 
 @evaluate.command("checkpoint")
@@ -96,99 +131,132 @@ def baseline(host: Host, max_tokens: int | None, yes: bool) -> Report:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_obj
 def checkpoint(host: Host, ref: str, max_tokens: int | None, yes: bool) -> Report:
-    """Ask a checkpoint every case. REF: latest, a run id, or a tinker:// sampler path."""
-    from machine.evals.sample import Parameters
-    from machine.tinker.checkpoints import SCHEME
-    from machine.training.run import find_run
-
-    project = Project.at(host.cwd)
-    config = _config(project)
-    how = Parameters(max_tokens=max_tokens) if max_tokens else _as_baseline(project)
-    if ref.startswith(SCHEME):
-        name = record_of(project, ref)
-        asked = _ask(host, project, config.model, config.renderer, ref, name, how, yes, f"checkpoint {ref}")
-    else:
-        run = find_run(project.runs, ref)
-        saved, recipe = run.sampler(), run.config["recipe"]
-        if saved is None or saved.sampler is None:
-            raise Refused(f"run {run.id} has no checkpoint that can be asked", next_step="machine train runs")
-        asked = _ask(
-            host, project, recipe["model"], recipe["renderer"], saved.sampler, record_of(project, ref), how, yes,
-            f"checkpoint {run.id}", run=run.id, trained=saved.probe,
-        )  # fmt: skip
-    return _answered(project, asked, "machine train eval compare")
-
-
-def _ask(
-    host: Host, project: Project, model: str, renderer: str, path: str | None, name: str, how: Any, yes: bool,
-    words: str, *, run: str | None = None, trained: tuple[float, ...] | None = None,
-) -> "Record":  # fmt: skip
-    """Asks every case of the weights at `path`, proves who answered, and keeps the record."""
+    """Ask a checkpoint every case, as the baseline was asked. REF: latest, a run id, or a tinker:// sampler path."""
     import msgspec
 
+    from machine.evals.evaluation import baseline_of
+    from machine.evals.sample import Parameters
+
+    project = Project.at(host.cwd)
+    kept = baseline_of(project.evals)
+    how = kept.parameters if kept else Parameters()
+    options = ""
+    if max_tokens:
+        how, options = msgspec.structs.replace(how, max_tokens=max_tokens), f"--max-tokens {max_tokens} "
+    subject = _checkpoint(project, ref, options)
+    return _asked(host, project, subject, how, yes, "machine train eval compare")
+
+
+def _checkpoint(project: Project, ref: str, options: str) -> "Subject":
+    """What REF names."""
+    from machine.evals.evaluation import Subject
+    from machine.tinker.checkpoints import SCHEME
+    from machine.tinker.students import load_student
+    from machine.training.run import find_run
+
+    name = record_of(project, ref)
+    if ref.startswith(SCHEME):
+        config = _config(project)
+        again = f"machine train eval checkpoint {shlex.quote(ref)} {options}--yes"
+        return Subject(name, load_student(config.model, config.renderer), ref, again)
+    run = find_run(project.runs, ref)
+    saved, recipe = run.sampler(), run.config["recipe"]
+    if saved is None or saved.sampler is None:
+        raise Refused(f"run {run.id} has no checkpoint that can be asked", next_step="machine train runs")
+    student = load_student(recipe["model"], recipe["renderer"])
+    again = f"machine train eval checkpoint {run.id} {options}--yes"
+    return Subject(name, student, saved.sampler, again, run.id, saved.probe)
+
+
+def _asked(host: Host, project: Project, subject: "Subject", how: "Parameters", yes: bool, next_step: str) -> Report:
+    """Asks for consent, evaluates, and reports."""
     from machine.dataset.scan import refuse_secrets
     from machine.dataset.targets import expand
-    from machine.evals.proof import prove
-    from machine.evals.record import Record, write_record
-    from machine.evals.sample import Asker, ask
-    from machine.evals.score import passes
-    from machine.evals.suite import read_suite, refuse_trained, suite_hash
-    from machine.tinker.checkpoints import sampler
+    from machine.evals.evaluation import evaluate as evaluated
+    from machine.evals.evaluation import spend
+    from machine.evals.judge import Rubric
+    from machine.evals.suite import read_suite, refuse_trained
     from machine.tinker.service import connect, endpoint
-    from machine.tinker.students import load_student
-    from machine.training.run import now
 
     cases = read_suite(project.evals / SUITE)
     refuse_trained(cases, expand(_sides(project, _config(project)).train))
     where = endpoint()
     if not where.local:
-        refuse_secrets(cases, f"take it out of {project.evals / SUITE}")
-    summary = (
-        f"{len(cases)} cases, answers of at most {how.max_tokens} tokens, are asked of {path or model}; "
-        f"they go to {where.destination}"
-    )
-    consent(host, yes, "Ask?", summary, f"machine train eval {words} --yes")
-    student, began = load_student(model, renderer), time.monotonic()
+        refuse_secrets([*cases, *map(Rubric, cases)], f"take it out of {project.evals / SUITE}")
+    summary = f"{spend(cases, how)}; {subject.path or subject.student.model} answers; they go to {where.destination}"
+    consent(host, yes, "Ask?", summary, subject.command)
     try:
         with connect(where) as service:
-            base = None
-            if path:
-                base = prove(Asker(service, student, sampler(service, model, None)), None)
-            asker = Asker(service, student, sampler(service, model, path))
-            proof = prove(asker, path, base, trained)
-            samples = ask(asker, cases, how, host.progress)
+            found = evaluated(service, subject, cases, how, project.evals, host.progress)
     finally:
         host.progress(None)
-    scored = tuple(
-        msgspec.structs.replace(s, passed=passes(case, s.text)) for case, s in zip(cases, samples, strict=True)
-    )
-    seconds = round(time.monotonic() - began, 3)
-    record = Record(
-        name, now(), suite_hash(cases), model, student.renderer_name, how, proof, scored, seconds, base, run
-    )
-    write_record(project.evals, record)
-    return record
+    return _answered(project, found, cases, next_step)
 
 
-def _answered(project: Project, record: "Record", next_step: str) -> Report:
-    passed, cases = sum(record.passed.values()), len(record.samples)
-    proof = record.proof
-    rows = [
-        ("Passed", f"{passed} of {cases} ({passed / cases:.0%})"),
-        ("Answered by", proof.path or f"{proof.base_model} (base)"),
-        ("Took", f"{record.seconds:.0f} s"),
-        ("Record", str(project.evals / f"{record.name}.json")),
-    ]
+def _answered(project: Project, found: "Evaluation", cases: "Sequence[Case]", next_step: str) -> Report:
+    from machine.evals.evaluation import by_tag, rate
+
+    record, passed = found.record, found.record.passed
+    count, proof = sum(passed.values()), found.record.proof
+    weighted, tags = rate(passed, cases), by_tag(passed, cases)
+    rows = [("Passed", f"{count} of {len(cases)} ({count / len(cases):.0%})")]
+    if len({case.weight for case in cases}) > 1:
+        rows.append(("By weight", f"{weighted:.0%}"))
+    if record.parameters.samples > 1 or set(record.scores.values()) - {0.0, 1.0}:
+        rows.append(("Mean score", f"{sum(record.scores.values()) / len(cases):.3f}"))
+    rows.append(("Answered by", proof.path or f"{proof.base_model} (base)"))
     if proof.distance is not None:
-        rows.insert(2, ("Proof", f"its probe is {proof.distance:.3g} nats a token from the base's"))
-    shown = [(s.case, "yes" if s.passed else "no", one_line(s.text, _WIDTH)) for s in record.samples[:_SHOWN]]
+        rows.append(("Proof", f"its probe is {proof.distance:.3g} nats a token from the base's"))
+    rows += [("Took", f"{record.seconds:.0f} s"), ("Record", str(project.evals / f"{record.name}.json"))]
+    first = [(s.case, "yes" if s.passed else "no", one_line(s.text, _WIDTH)) for s in record.samples[:_SHOWN]]
+    tables = [Table(f"The first {len(first)}", ("case", "passed", "answer"), first)]
+    if tags:
+        lines = [(tag, f"{part} of {of}", f"{part / of:.0%}") for tag, (part, of) in tags.items()]
+        tables.insert(0, Table("By tag", ("tag", "passed", "share"), lines))
     return Report(
-        f"{record.name}: {passed} of {cases} cases passed",
+        f"{record.name}: {count} of {len(cases)} cases passed",
         rows=rows,
-        tables=[Table(f"The first {len(shown)}", ("case", "passed", "answer"), shown)],
+        tables=tables,
+        notes=found.notes(cases),
         next_step=next_step,
-        data={"record": record.name, "passed": passed, "cases": cases, "path": proof.path, "seconds": record.seconds},
+        data={
+            "record": record.name,
+            "passed": count,
+            "cases": len(cases),
+            "weighted": weighted,
+            "tags": {tag: {"passed": part, "cases": of} for tag, (part, of) in tags.items()},
+            "scores": record.scores,
+            "path": proof.path,
+            "seconds": record.seconds,
+            "already_asked": found.kept,
+            "identical": record.identical,
+            "unclear_verdicts": found.unclear,
+            "slow": found.slow,
+        },
     )
+
+
+def _proposed(project: Project, sources: tuple[Path, ...], scorer: "Scorer | None") -> "tuple[Proposal, list[str]]":
+    """The cases to write, and what is to be said of them."""
+    from machine.dataset.targets import expand
+    from machine.evals.proposal import Proposal, from_file, from_pool, shared_frame
+    from machine.evals.suite import refuse_trained, unlike
+
+    sides = _sides(project, _config(project))
+    trained = expand(sides.train)
+    if sources:
+        frame = shared_frame(sides.train)
+        cases = [case for source in sources for case in from_file(source, frame, scorer, project.evals)]
+        refuse_trained(unlike(sources[-1], cases), trained)
+        share = f"the system prompt and tools are those of {frame.share:.0%} of the rows; the others differ"
+        return Proposal(cases), [share] if frame.share < 1 else []
+    if not sides.held_out:
+        raise Refused(
+            "the recipe holds no conversation out, so there is nothing to make cases of",
+            next_step="set test_size in tinker.yaml and train, or machine train eval init --from FILE",
+        )
+    observed = project.pool.recent(OBSERVED, "observed")
+    return from_pool(sides.held_out, observed, trained, scorer, project.evals), []
 
 
 def record_of(project: Project, ref: str) -> str:
@@ -217,10 +285,5 @@ def _sides(project: Project, config: "Config") -> "Split":
     return split(load_rows(config, project.folder), config.test_size, config.seed)
 
 
-def _as_baseline(project: Project) -> Any:
-    from machine.evals.record import BASELINE, read_record
-    from machine.evals.sample import Parameters
-
-    if (project.evals / f"{BASELINE}.json").exists():
-        return read_record(project.evals, BASELINE).parameters
-    return Parameters()
+def _counted(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

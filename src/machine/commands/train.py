@@ -1,8 +1,11 @@
 """`train`: write the page that trains on the good rows, run it, list the runs."""
 
+import contextlib
 import importlib.resources
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +15,18 @@ from machine.commands.evaluate import evaluate
 from machine.commands.validate import chosen_rows, default_student, tokens, validate
 from machine.errors import Refused, StoreError, UsageError
 from machine.host import Host
-from machine.report import Report, Table
+from machine.report import Report, Table, as_text
 from machine.store.project import Project
+from machine.training.config import figures, option
+
+if TYPE_CHECKING:
+    from machine.dataset.audit import Audit
+    from machine.dataset.split import Split
+    from machine.tinker.service import Endpoint
+    from machine.training.config import Config
+    from machine.training.forecast import Forecast
+    from machine.training.recipe import Plan
+    from machine.training.run import Run
 
 
 @click.group("train")
@@ -26,40 +39,51 @@ train.add_command(evaluate)
 evaluate.add_command(compare)
 
 
+def _figures(command: Callable[..., Report]) -> Callable[..., Report]:
+    """Gives a command every figure of a recipe as an option; they are checked as the file's are."""
+    for name, about in reversed(figures().items()):
+        command = click.option(option(name), name, metavar="VALUE", help=about)(command)
+    return command
+
+
 @train.command("sft")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--model", help="The base model to train; default: Inkling-Small, or what the service can train.")
+@_figures
 @click.option("--force", is_flag=True, help="Replace a page and a recipe that are there.")
 @click.pass_obj
-def sft(host: Host, file: Path | None, model: str | None, force: bool) -> Report:
-    """Write train_sft.py and tinker.yaml into the store, with a recipe that fits the rows."""
+def sft(host: Host, /, file: Path | None, force: bool, **given: str | None) -> Report:
+    """Write train_sft.py and tinker.yaml into the store, with a recipe that fits the rows; options set its figures."""
     from machine.dataset.audit import audit
     from machine.store.files import private_folder, write_private
     from machine.tinker.students import load_student
-    from machine.training.config import POOL, written
-    from machine.training.recipe import defaults
+    from machine.training.config import POOL, chosen, written
+    from machine.training.recipe import defaults, plan
 
     project = Project.at(host.cwd)
     page, recipe = project.train / PAGE, project.train / RECIPE
     there = [path for path in (page, recipe) if path.exists()]
     if there and not force:
         raise Refused(f"{there[0]} is already there", next_step="machine train sft --force (replaces both files)")
+    mine = chosen(_given(given))
     rows = chosen_rows(project, file)
-    model, why = (model, "you chose it") if model else default_student()
-    student = load_student(model)
+    model, why = (mine["model"], "you chose it") if "model" in mine else default_student()
+    student = load_student(model, mine.get("renderer"))
     found = audit(rows, student, 1 << 30)
     if not found.examples:
         raise Refused("no row can be trained on: " + "; ".join(found.faults[:3]), next_step="machine train validate")
     longest = max(len(e.tokens) for e in found.examples)
-    config, reasons = defaults(model, student.renderer_name, len(found.packs), found.conversations, longest)
+    datums = _trained_on(found, rows, mine)
+    config, reasons = defaults(model, student.renderer_name, datums, found.conversations, longest, mine)
     config = _with_data(config, str(file.absolute()) if file else POOL)
+    planned = plan(config, datums)
     reasons["model"] = why
     project.make()
     private_folder(project.train)
     write_private(page, importlib.resources.files("machine.templates").joinpath(PAGE + ".txt").read_bytes())
     write_private(recipe, written(config, reasons).encode())
-    figures = (
-        f"rank {config.rank}, batch {config.batch_size}, {config.epochs} epochs, learning rate {config.learning_rate:g}"
+    shape = (
+        f"rank {config.rank}, {planned.steps} steps of {planned.batch_size} datums, "
+        f"learning rate {config.learning_rate:g}, {config.test_size} conversations held out"
     )
     return Report(
         f"Wrote {PAGE} and {RECIPE}",
@@ -67,7 +91,7 @@ def sft(host: Host, file: Path | None, model: str | None, force: bool) -> Report
             ("Page", str(page)),
             ("Recipe", str(recipe)),
             ("Student", f"{model} ({why})"),
-            ("Figures", figures),
+            ("Figures", shape),
         ],
         notes=shown(found.reasons),
         next_step="machine train run",
@@ -76,58 +100,165 @@ def sft(host: Host, file: Path | None, model: str | None, force: bool) -> Report
 
 
 @train.command("run")
-@click.option("--steps", type=click.IntRange(min=1), help="Train this many steps instead of the recipe's.")
+@_figures
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--resume", is_flag=False, flag_value="latest", metavar="[RUN]", help="Go on with an interrupted run.")
 @click.pass_obj
-def run(host: Host, steps: int | None, yes: bool, resume: str | None) -> Report:
-    """Say what will be trained and where the bytes go, ask, and train."""
+def run(host: Host, /, yes: bool, resume: str | None, **given: str | None) -> Report:
+    """Say what will be trained and where the bytes go, ask, and train; options set figures for this run alone."""
+    from machine.training.launch import LIBRARIES, Page
+    from machine.training.run import Run, find_run, new_id
+
+    project, mine = Project.at(host.cwd), _given(given)
+    if mine and resume:
+        raise UsageError(f"a resumed run keeps its recipe: {option(next(iter(mine)))} and --resume exclude each other",
+                         next_step="machine train run --resume")  # fmt: skip
+    page = project.train / PAGE
+    if not page.exists():
+        raise Refused("there is no training page yet", next_step="machine train sft")
+    resumed = find_run(project.runs, resume) if resume else None
+    id = resumed.id if resumed else new_id()
+    arguments = ["--resume", id] if resumed else ["--run", id]
+    arguments += [f"{option(name)}={value}" for name, value in mine.items()]
+    watched = Run(project.runs / id)
+    with Page(
+        page, arguments, LIBRARIES
+    ) as child:  # it loads what it needs while the rows are checked and the user asked
+        work = _prepare(project, mine, resumed)
+        host.notify(as_text(Report("What this run takes", rows=work.summary())))
+        if not yes:
+            consent(host, yes, "Train?", work.sentence(), "machine train run --yes")
+        try:
+            host.progress("starting the training page")
+            fault = child.run(lambda line: host.progress(line, _detail(watched, work, line)))
+        finally:
+            host.progress(None)
+    if fault:
+        return Report(fault.message, next_step=fault.next_step, exit_code=fault.exit_code, data={"run": id})
+    found = work.found
+    return _trained(find_run(project.runs, id), found.notes + ([] if found.verdict == "READY" else found.reasons))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """A run before it begins: what it trains on, and what that takes."""
+
+    config: "Config"
+    where: "Endpoint"
+    sides: "Split"
+    found: "Audit"
+    held: "Audit"
+    plan: "Plan"
+    expected: "Forecast"
+    resumed: "Run | None"
+
+    def summary(self) -> list[tuple[str, str]]:
+        """What is trained, what goes where, what it costs, how long it takes: a row each."""
+        from machine.training.progress import duration
+
+        found, expected = self.found, self.expected
+        rows = [
+            ("Rows", f"{found.rows} good rows of {found.conversations} conversations; {found.targets} targets"),
+            ("Held out", f"{self.held.conversations} conversations; {self.held.targets} targets"),
+            ("Tokens an epoch", tokens(found)),
+            ("Steps", f"{self.plan.steps} of {self.plan.batch_size} datums; {expected.tokens} tokens in all"),
+            ("Student", f"{self.config.model}, rank {self.config.rank}, learning rate {self.config.learning_rate:g}"),
+            ("Goes to", f"{self.where.destination}, as tokens: {_size(self.sides)} of conversations"),
+            ("Cost", expected.cost),
+        ]
+        if expected.held_out:
+            rows[3] = (rows[3][0], f"{rows[3][1]}, and {expected.held_out} to measure the held-out side")
+        if expected.seconds is not None:
+            rows.append(("Time", f"{duration(expected.seconds)}, at the speed of the last run"))
+        if self.resumed:
+            rows.insert(0, ("Run", f"{self.resumed.id} goes on after step {self.resumed.state.saved or 0}"))
+        return rows
+
+    def sentence(self) -> str:
+        """The same in one sentence, for a question."""
+        text = (
+            f"{self.found.targets} targets of {self.found.rows} rows, {self.plan.steps} steps of "
+            f"{self.plan.batch_size} on {self.config.model}; cost: {self.expected.cost}; "
+            f"the tokens of {_size(self.sides)} of conversations go to {self.where.destination}"
+        )
+        return (
+            f"run {self.resumed.id} goes on after step {self.resumed.state.saved or 0}: {text}"
+            if self.resumed
+            else text
+        )
+
+
+def _prepare(project: Project, mine: Mapping[str, str], resumed: "Run | None") -> _Work:
+    """Reads, splits and checks what is to be trained on.
+
+    Raises:
+        Refused: it is not fit to train on, holds a secret that would leave this machine, or comes to 0 steps.
+        UsageError: a figure is wrong.
+    """
     from machine.dataset.audit import audit
+    from machine.dataset.merge import merged
     from machine.dataset.scan import refuse_secrets
     from machine.dataset.split import split
     from machine.tinker.service import endpoint
     from machine.tinker.students import load_student
-    from machine.training.config import read_config
-    from machine.training.launch import launch
+    from machine.training.config import chosen, overridden, read_config
+    from machine.training.forecast import forecast
     from machine.training.recipe import plan
-    from machine.training.run import find_run, new_id
-    from machine.training.script import MEND_SECRET, load_rows
+    from machine.training.script import MEND_SECRET, kept_recipe, load_rows
 
-    if steps is not None and resume:
-        raise UsageError("a resumed run keeps its steps: --steps and --resume exclude each other",
-                         next_step="machine train run --resume")  # fmt: skip
-    project = Project.at(host.cwd)
-    page = project.train / PAGE
-    if not page.exists():
-        raise Refused("there is no training page yet", next_step="machine train sft")
-    config, where = read_config(project.train / RECIPE), endpoint()
+    config = kept_recipe(resumed) if resumed else overridden(read_config(project.train / RECIPE), chosen(mine))
+    where = endpoint()
     student = load_student(config.model, config.renderer)
     sides = split(load_rows(config, project.folder), config.test_size, config.seed)
-    found = audit(sides.train, student, config.max_length)
-    if found.verdict == "FIX FIRST":
-        raise Refused("not fit to train on: " + "; ".join(found.reasons[:3]), next_step="machine train validate")
+    found, held = (audit(side, student, config.max_length) for side in (sides.train, sides.held_out))
+    faults = found.faults + held.faults
+    if faults or found.verdict == "FIX FIRST":
+        raise Refused("not fit to train on: " + "; ".join(faults[:3]), next_step="machine train validate")
     if not where.local:
-        refuse_secrets(sides.train, MEND_SECRET)
-    resumed = find_run(project.runs, resume) if resume else None
-    planned = plan(config, len(found.packs), resumed.config["steps"] if resumed else steps)
-    summary = (
-        f"{found.targets} targets of {found.rows} rows ({tokens(found)} an epoch), {planned.steps} steps of "
-        f"{planned.batch_size} on {config.model}; the tokens go to {where.destination}"
+        refuse_secrets([*sides.train, *sides.held_out], MEND_SECRET)
+    planned = plan(config, len(found.packs))
+    expected = forecast(config, planned, found.packs, merged(held.examples), where, project.runs)
+    return _Work(config, where, sides, found, held, planned, expected, resumed)
+
+
+def _detail(run: "Run", work: _Work, line: str) -> list[str]:
+    """How a run goes, in a few lines: what it is, its latest line, the curve of its losses."""
+    from machine.training.progress import sparkline
+
+    losses: list[float] = []
+    with contextlib.suppress(StoreError):
+        losses = [metrics["loss"] for metrics in run.metrics()]
+    curve = [f"loss {sparkline(losses)} {losses[0]:.3f} to {losses[-1]:.3f}"] if losses else []
+    return [f"Training {work.config.model} · run {run.id}", line, *curve]
+
+
+def _given(options: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _trained_on(found: "Audit", rows: Any, mine: Mapping[str, Any]) -> int:
+    """Datums of the side that is trained, when as many conversations are held out as the recipe will say."""
+    from machine.dataset.merge import merged
+    from machine.dataset.split import split
+    from machine.training.recipe import held_out
+
+    size = mine.get("test_size", held_out(found.conversations))
+    kept = {row.id for row in split(rows, size, mine.get("seed", 0)).train}
+    return len(merged([example for example in found.examples if example.id.partition("#")[0] in kept]))
+
+
+def _size(sides: "Split") -> str:
+    """How much of the user's data a run sends, as it stands in the rows: messages and tools, in bytes."""
+    from machine.trace import canonical
+
+    total = sum(len(canonical([row.messages, row.tools])) for row in [*sides.train, *sides.held_out])
+    return (
+        f"{total} bytes"
+        if total < 10_000
+        else f"{total / 1000:.0f} kB"
+        if total < 10_000_000
+        else f"{total / 1e6:.0f} MB"
     )
-    if resumed:
-        summary = f"run {resumed.id} goes on after step {resumed.state.saved or 0}: {summary}"
-    consent(host, yes, "Train?", summary, "machine train run --yes")
-    id = resumed.id if resumed else new_id()
-    given = ["--resume", id] if resumed else ["--run", id]
-    if steps is not None:
-        given += ["--steps", str(steps)]
-    try:
-        fault = launch(page, given, host.progress)
-    finally:
-        host.progress(None)
-    if fault:
-        return Report(fault.message, next_step=fault.next_step, exit_code=fault.exit_code, data={"run": id})
-    return _trained(find_run(project.runs, id), found.notes + ([] if found.verdict == "READY" else found.reasons))
 
 
 @train.command("runs")
@@ -152,7 +283,8 @@ def list_runs(host: Host) -> Report:
         )
         tokens = sum(line["tokens"] for line in metrics)
         path = sampler.sampler if sampler else None
-        data.append({"id": each.id, "state": _plain(state), "sampler": path, "tokens": tokens})
+        held = _plain(each.held_out())
+        data.append({"id": each.id, "state": _plain(state), "sampler": path, "tokens": tokens, "held_out": held})
     return Report(
         f"{len(found)} training runs" if found else "No training run yet",
         tables=[Table("Newest first", ("run", "status", "steps", "loss", "checkpoint"), lines)] if found else [],
@@ -162,21 +294,32 @@ def list_runs(host: Host) -> Report:
     )
 
 
-def _trained(run: Any, notes: list[str]) -> Report:
-    state, metrics, sampler = run.state, run.metrics(), run.sampler()
+def _trained(run: "Run", notes: list[str]) -> Report:
+    state, metrics, sampler, held = run.state, run.metrics(), run.sampler(), run.held_out()
     tokens = sum(line["tokens"] for line in metrics)
+    path = (sampler.sampler if sampler else None) or ""
+    rows = [
+        ("Run", run.id),
+        ("Loss", f"{metrics[0]['loss']:.3f} at step 1, {metrics[-1]['loss']:.3f} at step {metrics[-1]['step']}"),
+        ("Tokens", f"{tokens}, {tokens / max(state.seconds, 1e-9):.0f} a second"),
+        ("Checkpoint", path),
+        ("Folder", str(run.folder)),
+    ]
+    if held:
+        rows.insert(2, ("Held out", f"loss {held[0].loss:.3f} at first, {held[-1].loss:.3f} at step {held[-1].step}"))
     return Report(
         f"Trained {state.step} steps in {state.seconds:.0f} s",
-        rows=[
-            ("Run", run.id),
-            ("Loss", f"{metrics[0]['loss']:.3f} at step 1, {metrics[-1]['loss']:.3f} at step {metrics[-1]['step']}"),
-            ("Tokens", f"{tokens}, {tokens / max(state.seconds, 1e-9):.0f} a second"),
-            ("Checkpoint", sampler.sampler),
-            ("Folder", str(run.folder)),
-        ],
+        rows=rows,
         notes=shown(notes),
         next_step="machine train eval init",
-        data={"run": run.id, "state": _plain(state), "sampler": sampler.sampler, "tokens": tokens, "metrics": metrics},
+        data={
+            "run": run.id,
+            "state": _plain(state),
+            "sampler": path,
+            "tokens": tokens,
+            "metrics": metrics,
+            "held_out": _plain(held),
+        },
     )
 
 

@@ -4,26 +4,30 @@ READY: train. SMOKE ONLY: it will run, but on too little to learn from or measur
 or would teach something else than what was tagged.
 """
 
-import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Literal
 
+from machine.dataset import calls, readback, repeats
+from machine.dataset.controls import Controls
 from machine.dataset.merge import Pack, merged
 from machine.dataset.render import Example, render
-from machine.dataset.targets import Target, expand, text_of
+from machine.dataset.scan import secret_in
+from machine.dataset.targets import Target, expand, has_images, text_of
 from machine.errors import Refused
-from machine.renderers import to_conversation
 from machine.tinker.students import Student
-from machine.trace import Row, canonical
+from machine.trace import Row
 
 ENOUGH = 16
 """Targets below which a run can only show that it runs."""
 
 Verdict = Literal["READY", "SMOKE ONLY", "FIX FIRST"]
-_BUCKETS = (128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+_BUCKETS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768)
+_NAMED = 5
+_TOLD = 50
+_NO_LIMIT = 1 << 30
 
 
 @dataclass
@@ -58,6 +62,11 @@ class Audit:
         return sum(e.trained for e in self.examples)
 
     @property
+    def longest(self) -> int:
+        """Tokens of the longest example."""
+        return max((len(e.tokens) for e in self.examples), default=0)
+
+    @property
     def verdict(self) -> Verdict:
         """READY, SMOKE ONLY or FIX FIRST."""
         if self.faults or not self.examples:
@@ -71,37 +80,65 @@ class Audit:
             return [f"{self.targets} targets are enough to see that training runs; tag at least {ENOUGH} to learn from"]
         return self.faults
 
-    def histogram(self) -> list[tuple[str, int]]:
-        """Examples by length: (`up to N`, count) for every bucket up to the longest one."""
-        sizes = Counter(next((b for b in _BUCKETS if len(e.tokens) <= b), 0) for e in self.examples)
-        last = max((_BUCKETS.index(b) if b else len(_BUCKETS) for b in sizes), default=-1)
-        return [
-            (f"up to {_BUCKETS[i]}" if i < len(_BUCKETS) else f"over {_BUCKETS[-1]}",
-             sizes[_BUCKETS[i] if i < len(_BUCKETS) else 0])
-            for i in range(last + 1)
-        ]  # fmt: skip
+    def histogram(self) -> list[tuple[str, int, int]]:
+        """(`up to N`, examples of so many tokens, examples of so many trained tokens) for every bucket in use."""
+        whole = Counter(_bucket(len(e.tokens)) for e in self.examples)
+        trained = Counter(_bucket(e.trained) for e in self.examples)
+        used = sorted({*whole, *trained})
+        buckets = range(used[0], used[-1] + 1) if used else ()
+        return [(_bucket_name(i), whole[i], trained[i]) for i in buckets]
 
 
-def audit(rows: Sequence[Row], student: Student, max_length: int) -> Audit:
-    """Renders every target of `rows` and checks it. `max_length` is in tokens, prompt and answer together."""
+def audit(
+    rows: Sequence[Row],
+    student: Student,
+    max_length: int | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> Audit:
+    """Renders every target of `rows` and checks it.
+
+    Args:
+        rows: what is to be trained on.
+        student: whose tokens are meant.
+        max_length: in tokens, prompt and answer together; None is no limit.
+        progress: told how far it is, now and then.
+    """
     targets = expand(rows)
     found = Audit(len(rows), len({r.source.session for r in rows}), len(targets), [])
     found.faults += [f"{row.id}: no target" for row in rows if not row.target]
-    found.notes += [f"{row.id}: rows of this tag are not good rows" for row in rows if row.tag != "good"]
-    for target in targets:
+    found.faults += _secrets(rows)
+    controls, advice, counted = Controls(student), readback.Advice(student), defaultdict[str, list[Target]](list)
+    for number, target in enumerate(targets, 1):
+        if number % _TOLD == 0:
+            progress(f"rendered {number} of {len(targets)} targets")
         try:
             example = render(student, target)
         except Refused as error:
-            found.faults.append(error.message)
+            found.faults.append(f"{error.message}; {_mend(advice.instead(target))}")
             continue
         found.examples.append(example)
-        found.faults += _bad_arguments(target)
+        found.faults += calls.faults(target)
         found.faults += _empty(target)
-        found.faults += _length(example, max_length)
-        found.faults += _control_tokens(student, target, example)
-    found.faults += _contradictions(targets)
-    found.notes += _duplicates(targets)
+        found.faults += _length(example, max_length or _NO_LIMIT)
+        found.faults += controls.faults(target, example)
+        read = readback.read_back(student, example)
+        wrong = list(readback.faults(student, target, example, read))
+        found.faults += [f"{target.id}: {fault}; {_mend(advice.instead(target))}" for fault in wrong]
+        found.notes += calls.notes(target)
+        for what in readback.notes(student, target, example, read):
+            counted[what].append(target)
+    found.faults += repeats.faults(targets)
+    found.notes += repeats.notes(targets)
+    found.notes += [f"{row.id}: rows of this tag are not good rows" for row in rows if row.tag != "good"]
+    found.notes += _counted(student, counted, len(targets), advice)
+    found.notes += _images(rows)
     return found
+
+
+def _secrets(rows: Sequence[Row]) -> Iterator[str]:
+    for row in rows:
+        if (found := secret_in(row)) is not None:
+            yield f"{row.id}: it holds a secret ({found}); tag the turn again, which redacts it, or leave the row out"
 
 
 def _length(example: Example, max_length: int) -> Iterator[str]:
@@ -116,78 +153,40 @@ def _length(example: Example, max_length: int) -> Iterator[str]:
         )
 
 
-def _bad_arguments(target: Target) -> Iterator[str]:
-    known = {tool.get("function", tool).get("name") for tool in target.tools}
-    for call in target.answer.get("tool_calls") or ():
-        function = call.get("function") or {}
-        name, arguments = function.get("name"), function.get("arguments") or ""
-        try:
-            parsed = json.loads(arguments)
-        except (TypeError, ValueError):
-            yield f"{target.id}: the arguments of its call to {name} are not JSON"
-            continue
-        if not isinstance(parsed, dict):
-            yield f"{target.id}: the arguments of its call to {name} are not a JSON object"
-        if target.tools and name not in known:
-            yield f"{target.id}: it calls {name}, which is not among the tools that the model was given"
-
-
 def _empty(target: Target) -> Iterator[str]:
     if not text_of(target.answer).strip() and not target.answer.get("tool_calls"):
         yield f"{target.id}: its answer is empty; the student would learn to say nothing"
 
 
-def _contradictions(targets: Sequence[Target]) -> Iterator[str]:
-    for same in _by_context(targets):
-        answers = {canonical(t.answer) for t in same}
-        if len(answers) > 1:
-            yield f"{', '.join(t.id for t in same)}: the same context, {len(answers)} different answers"
+def _counted(student: Student, counted: dict[str, list[Target]], of: int, advice: readback.Advice) -> Iterator[str]:
+    """What many targets have in common, said once."""
+    name = student.renderer_name
+    if bare := counted["no_thinking"]:
+        yield (
+            f"{len(bare)} of {of} targets hold no reasoning, and {name} trains an empty think block there: the student "
+            f"learns not to think ({_mend(other) if (other := advice.instead(bare[0])) else 'the model has no other'})"
+        )
+    if typed := counted["arguments"]:
+        yield (
+            f"{len(typed)} of {of} targets make calls whose arguments {name} reads back as other JSON values: its "
+            "format writes text where there were types"
+        )
 
 
-def _duplicates(targets: Sequence[Target]) -> Iterator[str]:
-    for same in _by_context(targets):
-        if len(same) > 1 and len({canonical(t.answer) for t in same}) == 1:
-            yield f"{', '.join(t.id for t in same)}: the same example {len(same)} times"
+def _mend(renderer: str | None) -> str:
+    return f"use renderer: {renderer} in tinker.yaml" if renderer else "leave the row out, or train another model"
 
 
-def _by_context(targets: Sequence[Target]) -> list[list[Target]]:
-    groups: defaultdict[bytes, list[Target]] = defaultdict(list)
-    for target in targets:
-        groups[canonical([list(target.context), list(target.tools)])].append(target)
-    return list(groups.values())
+def _images(rows: Sequence[Row]) -> Iterator[str]:
+    ids = [row.id for row in rows if has_images(row.messages)]
+    if ids:
+        named = ", ".join(ids[:_NAMED]) + (f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else "")
+        yield f"{len(ids)} rows hold images; the student is given text in their place, as Pi gives it: {named}"
 
 
-def _control_tokens(student: Student, target: Target, example: Example) -> Iterator[str]:
-    """Text that spells a control token is harmless where the renderer keeps it text: counted, not guessed."""
-    text = json.dumps([target.messages, target.tools], ensure_ascii=False)
-    spelled = [token for token in _controls(student) if token in text]
-    if not spelled:
-        return
-    ids = set(student.tokenizer.all_special_ids)
-    quiet = _without(target, spelled)
-    model_input, _ = student.renderer.build_supervised_example(
-        to_conversation(student.renderer, quiet.messages, quiet.tools)
-    )
-    if sum(t in ids for t in example.tokens) != sum(t in ids for t in model_input.to_ints()):
-        yield f"{target.id}: its text spells {' '.join(spelled)} and would be read as the renderer's own markup"
+def _bucket(tokens: int) -> int:
+    return next((i for i, most in enumerate(_BUCKETS) if tokens <= most), len(_BUCKETS))
 
 
-def _controls(student: Student) -> list[str]:
-    return [str(token) for token in getattr(student.tokenizer, "all_special_tokens", ())]
-
-
-def _without(target: Target, spelled: Sequence[str]) -> Target:
-    def quiet(value: Any) -> Any:
-        match value:
-            case str():
-                for token in spelled:
-                    value = value.replace(token, "-")
-                return value
-            case list() | tuple():
-                return [quiet(item) for item in value]
-            case dict():
-                return {key: quiet(item) for key, item in value.items()}
-            case _:
-                return value
-
-    return Target(target.id, target.row, target.session, tuple(quiet(target.messages)), tuple(quiet(target.tools)))
+def _bucket_name(bucket: int) -> str:
+    return f"up to {_BUCKETS[bucket]}" if bucket < len(_BUCKETS) else f"over {_BUCKETS[-1]}"

@@ -6,6 +6,7 @@ this, the target is refused instead of trained.
 """
 
 import hashlib
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -53,11 +54,13 @@ def render(student: Student, target: Target) -> Example:
         prompt = student.renderer.build_generation_prompt(conversation[:-1]).to_ints()
     except MachineError as error:
         raise Refused(f"{target.id}: {error.message}", next_step=error.next_step) from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise Refused(f"{target.id}: {student.renderer_name} cannot render it ({error})", next_step=_OTHER) from error
+    except (ValueError, KeyError, TypeError, AttributeError, NotImplementedError, AssertionError) as error:
+        raise Refused(
+            f"{target.id}: {student.renderer_name} cannot render it ({_brief(error)})", next_step=_OTHER
+        ) from error
     tokens = list(model_input.to_ints())
     total = float(mask.sum())
-    weights = [float(weight) / total for weight in mask] if total else [0.0] * len(tokens)
+    weights = [weight / total if weight else 0.0 for weight in mask.tolist()] if total else [0.0] * len(tokens)
     if tokens[: len(prompt)] != list(prompt) or any(weights[: len(prompt)]):
         raise Refused(
             f"{target.id}: {student.renderer_name} writes another prompt at training than at sampling", next_step=_OTHER
@@ -98,6 +101,11 @@ def fingerprint(examples: Sequence[Example]) -> str:
     for example in examples:
         hashed.update(msgspec.json.encode([example.id, example.tokens, example.weights]) + b"\n")
     return hashed.hexdigest()
+
+
+def _brief(error: Exception) -> str:
+    """The first sentence of what a renderer says."""
+    return re.split(r"(?<=[.:]) |\n", str(error) or type(error).__name__)[0].rstrip(".:")
 
 
 _OTHER = "name another renderer in tinker.yaml, or leave the row out"

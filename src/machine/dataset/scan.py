@@ -30,9 +30,11 @@ def refuse_secrets(conversations: Iterable[Conversation], next_step: str) -> Non
         Refused: one holds a secret; the message names the rule and the place, never the secret.
     """
     for each in conversations:
-        _, findings = redacted({"messages": list(each.messages), "tools": list(each.tools)})
-        if findings:
-            raise Refused(
-                f"{each.id} holds a secret ({findings[0].rule} at {findings[0].place}); nothing was sent",
-                next_step=next_step,
-            )
+        if (found := secret_in(each)) is not None:
+            raise Refused(f"{each.id} holds a secret ({found}); nothing was sent", next_step=next_step)
+
+
+def secret_in(conversation: Conversation) -> str | None:
+    """The rule and the place of the first secret in a conversation, never the secret; None where there is none."""
+    _, findings = redacted({"messages": list(conversation.messages), "tools": list(conversation.tools)})
+    return f"{findings[0].rule} at {findings[0].place}" if findings else None

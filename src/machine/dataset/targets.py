@@ -50,6 +50,16 @@ def text_of(message: dict[str, Any]) -> str:
     return "".join(part.get("text", "") for part in content or () if part.get("type") == "text")
 
 
+def thinking_of(message: dict[str, Any]) -> str:
+    """The reasoning of a message: its thinking parts joined."""
+    return "".join(part.get("thinking", "") for part in _parts(message) if _kind(part) == "thinking")
+
+
+def has_images(messages: Iterable[dict[str, Any]]) -> bool:
+    """Whether a message holds an image."""
+    return any(_kind(part) == "image" for m in messages for part in _parts(m))
+
+
 def without_images(message: dict[str, Any]) -> dict[str, Any]:
     """The message as Pi sends it to a model that takes text alone: words stand for images, one for several in a row."""
     content = message.get("content")
@@ -63,6 +73,11 @@ def without_images(message: dict[str, Any]) -> dict[str, Any]:
         elif texts[-1:] != [stands]:
             texts.append(stands)
     return {**message, "content": "\n".join(texts)}
+
+
+def _parts(message: dict[str, Any]) -> Iterable[Any]:
+    content = message.get("content")
+    return content if isinstance(content, list | tuple) else ()
 
 
 def _kind(part: Any) -> str | None:

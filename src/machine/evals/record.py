@@ -1,21 +1,43 @@
 """Record: one evaluation of one model, kept whole in `evals/<name>.json`."""
 
+from collections import defaultdict
 from pathlib import Path
 
 import msgspec
 
 from machine.errors import Refused
+from machine.evals.judge import Verdict
 from machine.evals.proof import Proof
 from machine.evals.sample import Parameters, Sample
+from machine.evals.score import PASS
 from machine.store.files import private_folder, write_private
 
 BASELINE = "baseline"
 CHECKPOINT = "checkpoint-"
 """Names of records: `baseline`, and `checkpoint-<run or path>` for each checkpoint."""
+VERSION = 2
+"""Version 1 had no scores: a case passed or did not."""
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """What a model kept of everything else: its answers to the built-in suite, and the NLL of texts it never saw.
+
+    `suite` is the hash of the built-in suite, `nll` the mean over the tokens of each text, in nats.
+    """
+
+    suite: str
+    samples: tuple[Sample, ...]
+    nll: dict[str, float]
 
 
 class Record(msgspec.Struct, frozen=True):
-    """Every sample of an evaluation, with all that it depends on. `base` is the base's proof beside a checkpoint's."""
+    """Every sample of an evaluation, with all that it depends on.
+
+    `samples` are in the order of the suite, those of one case by their number. `base` is the base's proof beside a
+    checkpoint's. `scorers` has the SHA-256 (hex) of each file whose functions scored, by its path as the suite spells
+    it. `identical` is true where a checkpoint gave the baseline's answer to every case. `seconds` are those of the
+    command that ended it.
+    """
 
     name: str
     created_at: str
@@ -28,11 +50,33 @@ class Record(msgspec.Struct, frozen=True):
     seconds: float
     base: Proof | None = None
     run: str | None = None
+    verdicts: tuple[Verdict, ...] = ()
+    scorers: dict[str, str] = {}
+    identical: bool = False
+    retention: Retention | None = None
+    version: int = 1
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The score of each case, from 0 to 1: the mean of its samples'."""
+        return scores(self.samples)
 
     @property
     def passed(self) -> dict[str, bool]:
-        """Which cases it passed."""
-        return {sample.case: sample.passed for sample in self.samples}
+        """Which cases it passed: those whose score is at least `PASS`."""
+        return {case: score >= PASS for case, score in self.scores.items()}
+
+    def answers(self) -> list[tuple[str, int, tuple[int, ...] | str]]:
+        """What was answered: case, number, and the sampled tokens (their text in a record of version 1)."""
+        return [(s.case, s.number, s.ids or s.text) for s in self.samples]
+
+
+def scores(samples: tuple[Sample, ...] | list[Sample]) -> dict[str, float]:
+    """The mean score of each case's samples, in the order of the cases."""
+    found: defaultdict[str, list[float]] = defaultdict(list)
+    for sample in samples:
+        found[sample.case].append(sample.score)
+    return {case: sum(each) / len(each) for case, each in found.items()}
 
 
 def write_record(folder: Path, record: Record) -> Path:
@@ -47,16 +91,19 @@ def read_record(folder: Path, name: str) -> Record:
     """The record called `name`.
 
     Raises:
-        Refused: there is none, or it is damaged.
+        Refused: there is none, it is damaged, or of a newer Machine.
     """
     command = "baseline" if name == BASELINE else "checkpoint"
     path = folder / f"{name}.json"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Record)
+        record = msgspec.json.decode(path.read_bytes(), type=Record)
     except OSError as error:
         raise Refused(f"no evaluation called {name} yet", next_step=f"machine train eval {command}") from error
     except msgspec.MsgspecError as error:
         raise Refused(f"{path} is damaged: {error}", next_step=f"machine train eval {command}") from error
+    if record.version > VERSION:
+        raise Refused(f"{path} was written by a newer Machine", next_step=f"machine train eval {command}")
+    return record if record.version == VERSION else _scored(record)
 
 
 def latest_checkpoint(folder: Path) -> str:
@@ -69,3 +116,9 @@ def latest_checkpoint(folder: Path) -> str:
     if not found:
         raise Refused("no checkpoint was evaluated yet", next_step="machine train eval checkpoint")
     return found[-1].stem
+
+
+def _scored(record: Record) -> Record:
+    """A record of version 1 with the scores that its passes mean."""
+    samples = tuple(msgspec.structs.replace(s, score=float(s.passed)) for s in record.samples)
+    return msgspec.structs.replace(record, samples=samples, version=VERSION)

@@ -1,38 +1,71 @@
-"""Sample: ask every case of one model, all at once, greedily unless told otherwise."""
+"""Sample: ask every case of one model, all at once, greedily unless told otherwise; answers come as they are done."""
 
-from collections.abc import Callable, Sequence
+import concurrent.futures
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from machine.dataset.targets import text_of
 from machine.errors import MachineError, Refused
-from machine.evals.suite import Case
 from machine.renderers import to_conversation
 from machine.tinker.service import Service
 from machine.tinker.students import Student
 
 if TYPE_CHECKING:
-    from tinker import ModelInput, SamplingClient
+    from tinker import ModelInput, SampleResponse, SamplingClient
+
+T = TypeVar("T")
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """How answers are sampled; temperature 0 is greedy."""
+    """How answers are sampled: `samples` of each case; temperature 0 is greedy, `top_p` 1 cuts nothing."""
 
-    max_tokens: int = 128
-    temperature: float = 0.0
+    max_tokens: Annotated[int, msgspec.Meta(ge=1)] = 128
+    temperature: Annotated[float, msgspec.Meta(ge=0)] = 0.0
     seed: int = 0
+    samples: Annotated[int, msgspec.Meta(ge=1)] = 1
+    top_p: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """An answer. `text` is what a user would see; `stopped` is `stop` or `length`; `tokens` counts those sampled."""
+class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An answer, the `number`th of its case.
+
+    `text` is what a user would see, `message` the whole of it as it was parsed: thinking and tool calls too. `tokens`
+    counts the sampled ones, `ids` are they; `stopped` is `stop` or `length`; `logprob` is their mean, in nats. `score`
+    is from 0 to 1.
+    """
 
     case: str
     text: str
     tokens: int
     stopped: str
     passed: bool = False
+    score: float = 0.0
+    number: int = 0
+    message: dict[str, Any] | None = None
+    ids: tuple[int, ...] = ()
+    prompt_tokens: int = 0
+    seed: int = 0
+    logprob: float | None = None
+
+
+class Prompted(Protocol):
+    """A conversation that ends before an answer: a case, or what a judge is asked."""
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+
+    @property
+    def messages(self) -> tuple[dict[str, Any], ...]:
+        """Its messages."""
+
+    @property
+    def tools(self) -> tuple[dict[str, Any], ...]:
+        """Its tool schemas."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +76,7 @@ class Asker:
     student: Student
     client: "SamplingClient"
 
-    def prompt(self, case: Case) -> "ModelInput":
+    def prompt(self, case: Prompted) -> "ModelInput":
         """The case's prompt, token for token what training would put before the answer.
 
         Raises:
@@ -63,25 +96,124 @@ class Asker:
 
 
 def ask(
-    asker: Asker, cases: Sequence[Case], how: Parameters, progress: Callable[[str], None] = lambda line: None
+    asker: Asker,
+    cases: Sequence[Prompted],
+    how: Parameters,
+    progress: Callable[[str], None] = lambda line: None,
+    came: Callable[[Sequence[Sample]], None] = lambda samples: None,
 ) -> list[Sample]:
-    """An answer to every case, in order; all are sent before the first is waited for.
+    """The answers to every case, in order.
+
+    All are rendered before the first is sent, so that one that cannot be costs nothing; all are sent before the first
+    is waited for. The SDK bounds how many are under way.
+
+    Args:
+        asker: the model.
+        cases: what it is asked.
+        how: `how.samples` answers are given to each case, one after another in the result.
+        progress: told how far it is.
+        came: given the answers to a case as soon as they are there, in whatever order that is.
 
     Raises:
-        ServiceError: the service failed or went away.
+        ServiceError: the service failed or went away; what came before was given to `came`.
     """
     from tinker import SamplingParams
 
-    renderer = asker.student.renderer
     params = SamplingParams(
-        max_tokens=how.max_tokens, temperature=how.temperature, seed=how.seed, stop=renderer.get_stop_sequences()
+        max_tokens=how.max_tokens,
+        temperature=how.temperature,
+        top_p=how.top_p,
+        seed=how.seed,
+        stop=asker.student.renderer.get_stop_sequences(),
     )
-    pending = [asker.client.sample(asker.prompt(case), 1, params) for case in cases]
+    prompts = [asker.prompt(case) for case in cases]
+    sent = {asker.client.sample(p, how.samples, params).future(): i for i, p in enumerate(prompts)}
+    found: dict[int, list[Sample]] = {}
+    for index, response in as_completed(asker.service, sent, "asking the cases"):
+        found[index] = _samples(asker, cases[index].id, prompts[index].length, how.seed, response)
+        came(found[index])
+        progress(f"asked {len(found)}/{len(cases)}")
+    return [sample for index in range(len(cases)) for sample in found[index]]
+
+
+def _samples(asker: Asker, case: str, prompt_tokens: int, seed: int, response: "SampleResponse") -> list[Sample]:
     samples = []
-    for case, waiting in zip(cases, pending, strict=True):
-        sequence = asker.service.wait(waiting, f"asking {case.id}").sequences[0]
-        message, _ = renderer.parse_response(list(sequence.tokens))
-        stopped = str(sequence.stop_reason)
-        samples.append(Sample(case.id, text_of(dict(message)), len(sequence.tokens), stopped))
-        progress(f"asked {len(samples)}/{len(cases)}")
+    for number, sequence in enumerate(response.sequences):
+        ids, logprobs = tuple(sequence.tokens), sequence.logprobs
+        parsed, _ = asker.student.renderer.parse_response(list(ids))
+        message = plain_message(parsed)
+        samples.append(
+            Sample(
+                case=case,
+                text=text_of(message),
+                tokens=len(ids),
+                stopped=str(sequence.stop_reason),
+                number=number,
+                message=message,
+                ids=ids,
+                prompt_tokens=prompt_tokens,
+                seed=seed,
+                logprob=round(sum(logprobs) / len(logprobs), 6) if logprobs else None,
+            )
+        )
     return samples
+
+
+def plain_message(message: Mapping[str, Any]) -> dict[str, Any]:
+    """A renderer's message as JSON values."""
+    return {key: _plain(value) for key, value in message.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return value.model_dump(mode="json", exclude_none=True) if hasattr(value, "model_dump") else value
+
+
+def as_completed(
+    service: Service, sent: Mapping["concurrent.futures.Future[T]", int], doing: str
+) -> Iterator[tuple[int, T]]:
+    """The results of `sent` in the order in which they come; what is not waited for any more is cancelled.
+
+    Raises:
+        ServiceError: as `Service.wait` says.
+    """
+    waiting = set(sent)
+    try:
+        while waiting:
+            service.wait(_First(waiting), doing)
+            done = {future for future in waiting if future.done()}
+            waiting -= done
+            for future in sorted(done, key=sent.__getitem__):
+                yield sent[future], service.wait(_Done(future), doing)
+    finally:
+        for future in waiting:
+            future.cancel()
+
+
+@dataclass(frozen=True)
+class _Done(Generic[T]):
+    """A future as the SDK gives one."""
+
+    of: "concurrent.futures.Future[T]"
+
+    def future(self) -> "concurrent.futures.Future[T]":
+        return self.of
+
+
+@dataclass(frozen=True)
+class _First:
+    """Done when the first of several futures is."""
+
+    of: "set[concurrent.futures.Future[Any]]"
+
+    def future(self) -> "concurrent.futures.Future[None]":
+        first: concurrent.futures.Future[None] = concurrent.futures.Future()
+
+        def tell(_: object) -> None:
+            with contextlib.suppress(concurrent.futures.InvalidStateError):
+                first.set_result(None)
+
+        for each in self.of:
+            each.add_done_callback(tell)
+        return first

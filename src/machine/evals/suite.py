@@ -1,44 +1,25 @@
 """Suite: the cases that a student is measured on, `evals/suite.jsonl`, one JSON object a line, to be edited by hand.
 
-No case may have been trained on: a case whose last user text also occurs in the training rows is refused by name.
+No case may have been trained on: one whose question also occurs in the training rows is refused by name.
 """
 
 import hashlib
-import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from machine.dataset.targets import Target, expand, text_of
-from machine.errors import Refused, UsageError
-from machine.trace import Row, canonical
+from machine.dataset.targets import Target, text_of
+from machine.errors import Refused
+from machine.evals.case import Case as Case
+from machine.evals.case import Scorer as Scorer
+from machine.evals.case import scorer_fault
+from machine.trace import canonical
 
-Kind = Literal["exact", "contains", "regex"]
-
-
-class Scorer(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How an answer is judged. `value` is the text or pattern; without it, `expected` of the case."""
-
-    kind: Kind
-    value: str | None = None
-
-
-class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A question: `messages` and `tools` as a row has them, ending before the answer; `expected`, where it is known."""
-
-    id: str
-    messages: tuple[dict[str, Any], ...]
-    scorer: Scorer
-    expected: str | None = None
-    tools: tuple[dict[str, Any], ...] = ()
-
-    @property
-    def question(self) -> str:
-        """The last user text."""
-        return last_user_text(self.messages)
+SHORT = 4
+"""Words up to which a follow-up ("yes", "go on") is a question only together with the one before it."""
 
 
 def read_suite(path: Path) -> list[Case]:
@@ -49,10 +30,10 @@ def read_suite(path: Path) -> list[Case]:
     """
     if not path.exists():
         raise Refused("there is no evaluation suite yet", next_step="machine train eval init")
-    cases = [_case(path, number, value) for number, value in read_lines(path)]
+    cases = [parse_case(path, number, value, path.parent) for number, value in read_lines(path)]
     if not cases:
         raise Refused(f"{path} holds no case", next_step="machine train eval init --force")
-    return _unlike(path, cases)
+    return unlike(path, cases)
 
 
 def suite_text(cases: Iterable[Case]) -> bytes:
@@ -65,84 +46,25 @@ def suite_hash(cases: Iterable[Case]) -> str:
     return hashlib.sha256(suite_text(cases)).hexdigest()
 
 
-def parse_scorer(text: str) -> Scorer:
-    """`exact`, `contains`, `regex:PATTERN`, `contains:TEXT` or `exact:TEXT`.
+def trained_on(cases: Sequence[Case], trained: Sequence[Target]) -> list[str]:
+    """The ids of the cases whose question is in the training rows, whatever its case and spacing.
 
-    Raises:
-        UsageError: another word, or a pattern that does not compile.
+    A question is the last user text and the tool results that came after it; a follow-up of at most `SHORT` words is
+    one only together with the user text before it.
     """
-    kind, _, value = text.partition(":")
-    try:
-        scorer = msgspec.convert({"kind": kind, "value": value or None}, Scorer)
-    except msgspec.ValidationError as error:
-        raise UsageError(f"no scorer is called {kind!r}", next_step="use exact, contains or regex:PATTERN") from error
-    fault = _fault(scorer, "given")
-    if fault:
-        raise UsageError(fault, next_step="machine train eval init --scorer regex:PATTERN")
-    return scorer
-
-
-def from_file(path: Path, frame: "Frame", scorer: Scorer | None) -> list[Case]:
-    """Cases from a JSONL file of `{"prompt", "expected"?}`, asked within `frame`, or of whole cases.
-
-    Raises:
-        Refused: a line is neither, or has no way to be judged, or two cases have one id.
-    """
-    cases = []
-    for number, value in read_lines(path):
-        if "prompt" in value:
-            try:
-                prompt = msgspec.convert(value, _Prompt)
-            except msgspec.ValidationError as error:
-                raise Refused(f"{path} line {number}: {error}", next_step=f"mend {path}") from error
-            value = {
-                "id": prompt.id or f"{path.stem}-{number}",
-                "messages": [*frame.system, {"role": "user", "content": prompt.prompt}],
-                "tools": list(frame.tools),
-                "scorer": msgspec.to_builtins(scorer or Scorer("exact")),
-            }
-            if prompt.expected is not None:
-                value["expected"] = prompt.expected
-        elif scorer:
-            value = value | {"scorer": msgspec.to_builtins(scorer)}
-        cases.append(_case(path, number, value))
-    return _unlike(path, cases)
-
-
-def from_held_out(rows: Sequence[Row], scorer: Scorer | None) -> list[Case]:
-    """A case for each target of the rows that were held out, judged against the tagged answer."""
-    return [
-        Case(t.id, t.context, scorer or Scorer("exact"), text_of(t.answer), t.tools)
-        for t in expand(rows)
-        if text_of(t.answer) or scorer
-    ]
-
-
-class Frame(msgspec.Struct, frozen=True):
-    """What surrounds a question in the user's agent: system message (if any) and tools; `share` of the rows have it."""
-
-    system: tuple[dict[str, Any], ...]
-    tools: tuple[dict[str, Any], ...]
-    share: float
-
-
-def shared_frame(rows: Sequence[Row]) -> Frame:
-    """The system message and tools that most rows have, so that a question is asked as the agent asks it."""
-    frames = [(tuple(m for m in row.messages[:1] if m.get("role") == "system"), row.tools) for row in rows]
-    keys = [canonical([list(system), list(tools)]) for system, tools in frames]
-    key, count = Counter(keys).most_common(1)[0]
-    system, tools = frames[keys.index(key)]
-    return Frame(system, tools, count / len(rows))
+    longest = {target.row: target for target in trained}  # the contexts of a row's targets begin one another
+    asked = {each for target in longest.values() for each in _asked(target.context)}
+    asked |= {("", *texts) for _, *texts in asked}
+    return [case.id for case in cases if _question(case) in asked]
 
 
 def refuse_trained(cases: Sequence[Case], trained: Sequence[Target]) -> None:
-    """Refuses cases whose question is in the training rows, whatever its case and spacing.
+    """Refuses cases that were trained on (see `trained_on`).
 
     Raises:
         Refused: naming the first ones.
     """
-    seen = {normalised(text_of(m)) for t in trained for m in t.context if m.get("role") == "user"}
-    leaked = [case.id for case in cases if normalised(case.question) in seen]
+    leaked = trained_on(cases, trained)
     if leaked:
         raise Refused(
             f"{len(leaked)} cases were trained on and prove nothing: {', '.join(leaked[:5])}",
@@ -153,11 +75,6 @@ def refuse_trained(cases: Sequence[Case], trained: Sequence[Target]) -> None:
 def normalised(text: str) -> str:
     """A text without what does not make it another question: case and spacing."""
     return " ".join(text.casefold().split())
-
-
-def last_user_text(messages: Sequence[dict[str, Any]]) -> str:
-    """The text of the last user message; empty where there is none."""
-    return next((text_of(m) for m in reversed(messages) if m.get("role") == "user"), "")
 
 
 def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
@@ -182,20 +99,24 @@ def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
     return found
 
 
-class _Prompt(msgspec.Struct, forbid_unknown_fields=True):
-    prompt: str
-    expected: str | None = None
-    id: str | None = None
+def unlike(path: Path, cases: list[Case]) -> list[Case]:
+    """The cases, whose ids differ.
 
-
-def _unlike(path: Path, cases: list[Case]) -> list[Case]:
+    Raises:
+        Refused: two are the same.
+    """
     twice = [id for id, count in Counter(case.id for case in cases).items() if count > 1]
     if twice:
         raise Refused(f"{path}: two cases are called {twice[0]!r}", next_step=f"mend {path}")
     return cases
 
 
-def _case(path: Path, number: int, value: dict[str, Any]) -> Case:
+def parse_case(path: Path, number: int, value: dict[str, Any], evals: Path) -> Case:
+    """A case of line `number` of `path`; `evals` is the store's folder, in which the files of functions lie.
+
+    Raises:
+        Refused: it is not a case, does not end before an answer, or its scorer cannot be used.
+    """
     try:
         case = msgspec.convert(value, Case)
     except msgspec.ValidationError as error:
@@ -203,20 +124,32 @@ def _case(path: Path, number: int, value: dict[str, Any]) -> Case:
     if not case.messages or case.messages[-1].get("role") not in ("user", "tool"):
         fault = f"case {case.id!r} does not end with a user message or a tool result"
     else:
-        fault = _fault(case.scorer, case.expected)
+        fault = scorer_fault(case, evals)
     if fault:
         raise Refused(f"{path} line {number}: {fault}", next_step=f"mend {path}, or give --scorer regex:PATTERN")
     return case
 
 
-def _fault(scorer: Scorer, expected: str | None) -> str:
-    if scorer.kind == "regex":
-        if scorer.value is None:
-            return "a regex scorer needs its pattern in value"
-        try:
-            re.compile(scorer.value)
-        except re.error as error:
-            return f"the pattern {scorer.value!r} does not compile: {error}"
-    elif scorer.value is None and expected is None:
-        return f"nothing to compare with: neither expected nor a value for the {scorer.kind} scorer"
-    return ""
+_Question = tuple[str, ...]
+"""Texts, normalised: the one before a short follow-up (else empty), the user's, and the tool results after it."""
+
+
+def _question(case: Case) -> _Question:
+    *_, last = _asked(case.messages) if case.question else [("",)]
+    return last
+
+
+def _asked(messages: Sequence[dict[str, Any]]) -> Iterator[_Question]:
+    """The questions of a conversation, in order: a new one at every user text and every tool result after it."""
+    before = ""
+    question: _Question = ("",)
+    for message in messages:
+        text = normalised(text_of(message))
+        match message.get("role"):
+            case "user":
+                short = before if len(text.split()) <= SHORT else ""
+                before, question = text, (short, text)
+                yield question
+            case "tool":
+                question = (*question, text)
+                yield question

@@ -10,10 +10,10 @@ import contextlib
 import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from machine.errors import MachineError, MissingDependency, Refused, UsageError
 from machine.home import engine_dir, hub_cache, models_dir
@@ -53,8 +53,20 @@ def renderer_name(model: str) -> str:
         ) from error
 
 
+def renderers_of(model: str) -> list[str]:
+    """The renderers that a base model can be written with, its own first; none where nothing is known of it."""
+    try:
+        own = renderer_name(model)
+    except MachineError:
+        return []
+    if own in (CHATML, TEMPLATE):
+        return [own]
+    attributes = _cookbook("tinker_cookbook.model_info").get_model_attributes(model)
+    return list(dict.fromkeys([own, *attributes.recommended_renderers]))
+
+
 def load_tokenizer(model: str) -> "Tokenizer":
-    """The tokenizer of a local model folder, of a model in `models_dir()`, or of the cookbook (hub cache, then hub).
+    """The tokenizer of a local model folder or of one in `models_dir()`, else a bundled one, else the cookbook's (hub).
 
     Raises:
         UsageError: the model is not here and cannot be fetched.
@@ -63,6 +75,8 @@ def load_tokenizer(model: str) -> "Tokenizer":
     if folder is not None:
         return _tokenizer_of_folder(folder)
     cookbook = _cookbook("tinker_cookbook.tokenizer_utils")
+    with contextlib.suppress(KeyError):
+        return _bundled(model)
     try:
         return cookbook.get_tokenizer(model)
     except (OSError, ValueError) as error:
@@ -111,7 +125,7 @@ def to_conversation(
         prefix = renderer.create_conversation_prefix_with_tools([_tool(tool) for tool in tools], system or "")
     elif system is not None:
         prefix = [{"role": "system", "content": system}]
-    return [*prefix, *_converted(rest)]
+    return [*prefix, *_converted(_numbered(rest) if _writes_ids(renderer) else rest)]
 
 
 def local_model(model: str) -> Path | None:
@@ -150,7 +164,31 @@ def _split_system(messages: Sequence[Mapping[str, Any]]) -> tuple[str | None, Se
     return ("\n\n".join(texts) if texts else None), messages[count:]
 
 
-def _converted(messages: Sequence[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+def _writes_ids(renderer: "Renderer") -> bool:
+    """Whether the ids of calls are part of the prompt. Kimi's is the one format in which they are, and have a form."""
+    return "kimi" in type(renderer).__module__
+
+
+def _numbered(messages: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """The messages with calls as Kimi names them: `functions.NAME:N`, N counting the calls of the conversation."""
+    ids: dict[str, str] = {}
+    count = 0
+    for message in messages:
+        if calls := message.get("tool_calls"):
+            named = []
+            for call in calls:
+                name = f"functions.{call['function']['name']}:{count}"
+                ids[call.get("id") or ""] = name
+                named.append({**call, "id": name})
+                count += 1
+            yield {**message, "tool_calls": named}
+        elif message.get("role") == "tool":
+            yield {**message, "tool_call_id": ids.get(message.get("tool_call_id") or "", message.get("tool_call_id"))}
+        else:
+            yield message
+
+
+def _converted(messages: Iterable[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
     names: dict[str, str] = {}
     for message in messages:
         role = message.get("role")
@@ -255,10 +293,17 @@ def _renderer_of_folder(folder: Path) -> str:
     return CHATML if "<|im_start|>" in known and "tools" not in known else TEMPLATE
 
 
+def _bundled(model: str) -> "Tokenizer":
+    from machine.renderers.bundled import BundledTokenizer
+
+    return cast("Tokenizer", BundledTokenizer(model))
+
+
 @functools.cache
 def _tokenizer_of_folder(folder: Path) -> "Tokenizer":
     transformers = _cookbook("transformers")
-    return transformers.AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
+    # what tokenizer.json says and no more: AutoTokenizer would import every model's code first, for seconds
+    return transformers.PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
 
 
 def _cookbook(module: str) -> ModuleType:

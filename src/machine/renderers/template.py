@@ -35,6 +35,8 @@ class TemplateRenderer(Renderer):  # type: ignore[misc]
         self.template: str = tokenizer.get_chat_template()
         controls = {t.content: id for id, t in tokenizer.added_tokens_decoder.items() if t.special}
         self._controls = re.compile("|".join(re.escape(t) for t in sorted(controls, key=len, reverse=True)) or r"(?!)")
+        self._ids = controls if _encodes_apart(tokenizer) else {}
+        self._parted = re.compile(f"({self._controls.pattern})") if self._ids else None
         answered = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _ANSWER}]
         ends = self._controls.search(self._text(answered, generate=False).rpartition(_ANSWER)[2])
         if ends is None:
@@ -149,9 +151,22 @@ class TemplateRenderer(Renderer):  # type: ignore[misc]
         return value
 
     def _encoded(self, text: str) -> list[int]:
-        return [
-            token for piece in text.split(_BREAK) for token in self.tokenizer.encode(piece, add_special_tokens=False)
-        ]
+        """Token ids; what stands between control tokens is encoded by itself, so that it can be remembered."""
+        ids: list[int] = []
+        for piece in text.split(_BREAK):
+            for part in self._parted.split(piece) if self._parted else [piece]:
+                ids += [self._ids[part]] if part in self._ids else self.tokenizer.encode(part, add_special_tokens=False)
+        return ids
+
+
+def _encodes_apart(tokenizer: Any) -> bool:
+    """Whether a text has the tokens of its parts, where control tokens part it: nothing is added or stripped there."""
+    backend = json.loads(tokenizer.backend_tokenizer.to_str())
+    strips = any(token[side] for token in backend["added_tokens"] for side in ("lstrip", "rstrip", "single_word"))
+    return not strips and not re.search(
+        r'"(Prepend|Metaspace|Strip)"|"add_prefix_space": ?true',
+        json.dumps([backend["normalizer"], backend["pre_tokenizer"]]),
+    )
 
 
 def _openai_call(call: ToolCall) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """PiHost: `machine.host.Host` for a command that was called in Pi."""
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,9 +31,14 @@ class SessionReplaced(Refused):
 class PiHost:
     """Asks Pi over `peer`, in the context `ctx` that the command was called in."""
 
+    LINE_SECONDS = 2.0
+    """In headless Pi, one line of progress at most in this time."""
+
     def __init__(self, peer: Peer, ctx: str) -> None:
         self._peer = peer
         self._ctx = ctx
+        self._detailed = False
+        self._next_line = 0.0
         self._info: dict[str, Any] = self._ask("session.info")
 
     @property
@@ -87,9 +93,17 @@ class PiHost:
         """Shows `message` in Pi's chat, or on stderr of a headless Pi."""
         self._tell("ui.notify", message=message, level=level)
 
-    def progress(self, message: str | None) -> None:
-        """Shows `message` in Pi's footer."""
+    def progress(self, message: str | None, detail: Sequence[str] = ()) -> None:
+        """Shows `message` in Pi's footer and `detail` above its editor; headless, a line on stderr now and then."""
+        if not self.interactive:
+            if message is not None and time.monotonic() >= self._next_line:
+                self._tell("ui.notify", message=message, level="info")
+                self._next_line = time.monotonic() + self.LINE_SECONDS
+            return
         self._tell("ui.setStatus", text=message)
+        if detail or self._detailed:
+            self._tell("ui.setWidget", lines=list(detail) or None)
+        self._detailed = bool(detail)
 
     def models_changed(self) -> None:
         """Lets Pi read the list of models anew, and says what is wrong with it."""

@@ -1,10 +1,13 @@
 """Students: what a model needs to be trained and asked, and which models the service has."""
 
+import contextlib
+import json
 from dataclasses import dataclass
 from typing import Any
 
 from machine.errors import Refused
-from machine.renderers import get_renderer, load_tokenizer, renderer_name
+from machine.renderers import get_renderer, load_tokenizer, local_model, renderer_name
+from machine.renderers.remembered import RememberedTokenizer
 from machine.tinker.service import Service
 
 DEFAULT_MODEL = "thinkingmachines/Inkling-Small"
@@ -26,6 +29,14 @@ class Student:
 
 
 @dataclass(frozen=True)
+class Shape:
+    """What is known of a model's size: `family` is `llama`, `qwen2` ..., `hidden` the width of its residual stream."""
+
+    family: str
+    hidden: int
+
+
+@dataclass(frozen=True)
 class Model:
     """A model as the service lists it. `context` is in tokens, None where the service does not say."""
 
@@ -42,8 +53,20 @@ def load_student(model: str, renderer: str | None = None) -> Student:
         MachineError: the model has no known renderer or its tokenizer cannot be had.
     """
     name = renderer or renderer_name(model)
-    tokenizer = load_tokenizer(model)
+    tokenizer = RememberedTokenizer(load_tokenizer(model))
     return Student(model, name, get_renderer(name, tokenizer), tokenizer)
+
+
+def local_shape(model: str) -> Shape | None:
+    """The shape of a model whose files are on this machine, by its `config.json`; else None."""
+    folder = local_model(model)
+    if folder is None:
+        return None
+    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+        config = json.loads((folder / "config.json").read_bytes())
+        inner = config.get("text_config") or config  # models that also see images keep the size of the text part inside
+        return Shape(str(config["model_type"]), int(inner["hidden_size"]))
+    return None
 
 
 def models(service: Service) -> list[Model]:

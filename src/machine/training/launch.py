@@ -1,12 +1,14 @@
 """Launch: run the training page as a child process, its lines on screen, Ctrl-C passed on once and properly.
 
-The child has a session of its own, so that a Ctrl-C in the terminal reaches this side alone, which passes it on:
-the child then saves its state and ends by itself. A second Ctrl-C ends it at once. If this side dies, the child
-notices at its next line, saves and stops.
+The child is started before the user is asked, loads its libraries meanwhile, and runs the page when told (`gate.py`).
+It has a session of its own, so that a Ctrl-C in the terminal reaches this side alone, which passes it on: the child
+then saves its state and ends by itself. A second Ctrl-C ends it at once. If this side dies, the child notices at its
+next line, saves and stops.
 """
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,8 +16,13 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 from machine.errors import TrainingError
+from machine.training.gate import GO
+
+LIBRARIES = ("tinker", "transformers.models.auto.tokenization_auto", "tinker_cookbook.renderers")
+"""What a page takes seconds to load."""
 
 _LAST_LINES = 5
 
@@ -29,31 +36,49 @@ class Fault:
     exit_code: int
 
 
-def launch(page: Path, arguments: Sequence[str], progress: Callable[[str], None]) -> Fault | None:
-    """Runs `page` with this Python until it ends, every line that it prints given to `progress`. None: it succeeded."""
-    command = [sys.executable, str(page), *arguments]
-    environment = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONIOENCODING": "utf-8"}
-    with tempfile.TemporaryFile() as errors:
+class Page:
+    """The page at `page` in a child process with this Python, ready to run. Leave it unrun, and nothing of it runs."""
+
+    def __init__(self, page: Path, arguments: Sequence[str], libraries: Sequence[str] = ()) -> None:
+        environment = os.environ | {"PYTHONUNBUFFERED": "1", "OMP_WAIT_POLICY": "PASSIVE", "PYTHONIOENCODING": "utf-8"}
+        environment["COLUMNS"] = str(shutil.get_terminal_size().columns - 1)  # the last one stays free for the cursor
+        command = [sys.executable, "-m", "machine.training.gate", ",".join(libraries), str(page), *arguments]
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  (closed by __exit__)
         try:
-            child = subprocess.Popen(
+            self._child = subprocess.Popen(
                 command,
                 cwd=page.parent,
                 env=environment,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=errors,
+                stderr=self._errors,
                 encoding="utf-8",
                 errors="replace",
                 start_new_session=True,
             )
         except OSError as error:
+            self._errors.close()
             raise TrainingError(f"{page} cannot be started: {error}", next_step="machine doctor") from error
-        with child:
-            stopped = _follow(child, progress)
-        if child.returncode == 0:
+
+    def __enter__(self) -> "Page":
+        return self
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._child.poll() is None:
+            self._child.kill()
+        with self._errors, self._child:
+            pass
+
+    def run(self, progress: Callable[[str], None]) -> Fault | None:
+        """Runs the page to its end, every line that it prints given to `progress`. None: it succeeded."""
+        if self._child.stdin is not None:
+            with contextlib.suppress(BrokenPipeError), self._child.stdin as stdin:
+                stdin.write(GO)
+        stopped = _follow(self._child, progress)
+        if self._child.returncode == 0:
             return None
-        errors.seek(0)
-        return _fault(errors.read().decode("utf-8", "replace"), child.returncode, stopped)
+        self._errors.seek(0)
+        return _fault(self._errors.read().decode("utf-8", "replace"), self._child.returncode, stopped)
 
 
 def _follow(child: "subprocess.Popen[str]", progress: Callable[[str], None]) -> bool:

@@ -1,10 +1,14 @@
-"""Loop: train a LoRA student on rendered examples, over the Tinker API.
+"""Loop: train a LoRA student on datums, over the Tinker API.
 
 Examples of which one begins another go together as one datum (`dataset/merge.py`), and a plan's batches are of datums.
-For each step: one batch forward and backward, one Adam step. Step n+1 is sent before step n is waited for, so that
-the service is never idle while this side reads metrics. The loss of a step is the sum over its examples of the
-negative log-likelihood of their targets, weighted per token (`Example.weights` sum to 1 for each example); Adam
-does not care about its scale, and the metrics hold the mean.
+For each step: one batch forward and backward, one Adam step. The service works through what it is sent in order, and
+the next step is always sent before the one before is waited for, with whatever lies between them (a state to be saved,
+the held-out side to be measured), so that the service is never idle while this side reads metrics. The loss of a step
+is the sum over its examples of the negative log-likelihood of their targets, weighted per token (`Example.weights` sum
+to 1 for each example); Adam does not care about its scale, and the metrics hold the mean.
+
+Where conversations are held out, their mean loss is measured (forward only, weighted the same) before the first step,
+at every saved state and at the end.
 
 A run can be left at any time. Ctrl-C finishes the steps that were sent, saves the state (optimiser included) and
 marks the run interrupted; resuming goes on with the very next step. If the service dies, the last saved state
@@ -16,20 +20,26 @@ import os
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from machine.dataset.merge import Pack, merged
-from machine.dataset.render import Example, datum
+from machine.dataset.merge import Pack
+from machine.dataset.render import datum
 from machine.errors import MachineError, StoreError, TrainingError
 from machine.tinker import probe
 from machine.tinker.service import Pending, Service
 from machine.tinker.students import Student
+from machine.training import progress
+from machine.training.config import Config
+from machine.training.forecast import trained
 from machine.training.recipe import Plan
-from machine.training.run import Checkpoint, Run, State, now
+from machine.training.run import Checkpoint, HeldOut, Run, State, now
 
 if TYPE_CHECKING:
+    from tinker.types import SaveWeightsResponse
+
     from tinker import Datum, ForwardBackwardOutput, OptimStepResponse, TrainingClient
 
 KEEP_SECONDS = 7 * 24 * 3600
@@ -38,28 +48,58 @@ KEEP_SECONDS = 7 * 24 * 3600
 Progress = Callable[[str], None]
 
 
-class _Sent(NamedTuple):
-    """A step on its way."""
+@dataclass(frozen=True)
+class _Step:
+    """A training step on its way; `number` counts from 1."""
 
-    step: int
+    number: int
     batch: list[int]
     rate: float
     loss: "Pending[ForwardBackwardOutput]"
     update: "Pending[OptimStepResponse]"
 
 
+@dataclass(frozen=True)
+class _Save:
+    """A state on its way to be saved, of the weights after `step` steps."""
+
+    step: int
+    state: "Pending[SaveWeightsResponse]"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """A measurement of the held-out side on its way, batch by batch, under the weights after `step` steps."""
+
+    step: int
+    losses: "Sequence[tuple[list[Pack], Pending[ForwardBackwardOutput]]]"
+
+
+def open_model(
+    service: Service, config: Config, run: str, saved: Checkpoint | None = None
+) -> "Pending[TrainingClient]":
+    """Asks the service for the model that run `run` trains: a new LoRA model, or the one of a saved state."""
+    if saved and saved.state:
+        return service.client.create_training_client_from_state_with_optimizer(saved.state)
+    return service.client.create_lora_training_client(
+        config.model, rank=config.rank, seed=config.seed, user_metadata={"run": run}
+    )
+
+
 @dataclass
 class Loop:
-    """One run of `plan`, which is over what `examples` are merged to. `save_every` counts steps."""
+    """One run of `plan`, which is over `datums`. `save_every` counts steps; `model` comes from `open_model`."""
 
     service: Service
     student: Student
-    examples: Sequence[Example]
+    model: "Pending[TrainingClient]"
+    datums: Sequence[Pack]
+    held_out: Sequence[Pack]
     plan: Plan
     run: Run
-    rank: int
     save_every: int
     progress: Progress
+    _sent: "deque[_Step | _Save | _Look]" = field(default_factory=deque, init=False, repr=False)
 
     def __call__(self) -> State:
         """Trains to the end, or from the run's last state to the end.
@@ -75,7 +115,9 @@ class Loop:
         self.run.write_state(self._state)
         try:
             with _stop_on_signal() as stop:
-                self._client = self._open(saved)
+                if saved:
+                    self.progress(f"continuing after step {saved.step}")
+                self._client = self.service.wait(self.model, f"opening a LoRA model of {self.student.model}")
                 stopped = self._steps(stop)
             if stopped:
                 raise KeyboardInterrupt
@@ -89,85 +131,98 @@ class Loop:
             raise
         return self._state
 
-    def _open(self, saved: Checkpoint | None) -> "TrainingClient":
-        client = self.service.client
-        if saved and saved.state:
-            self.progress(f"continuing after step {saved.step}")
-            pending = client.create_training_client_from_state_with_optimizer(saved.state)
-            return self.service.wait(pending, f"loading {saved.state}")
-        new = client.create_lora_training_client(
-            self.student.model, rank=self.rank, seed=self.plan.seed, user_metadata={"run": self.run.id}
-        )
-        return self.service.wait(new, f"creating a LoRA model of {self.student.model}")
-
     def _steps(self, stop: threading.Event) -> bool:
-        """Trains until the plan is done; True when it was told to stop before. Every step that was sent is finished."""
-        self._packs = merged(self.examples)
-        data = [datum(pack) for pack in self._packs]
-        ahead: _Sent | None = None
+        """Trains until the plan is done; True when it was told to stop before. All that was sent is finished."""
+        data = [datum(pack) for pack in self.datums]
+        self._measured = {each.step for each in self.run.held_out()}
+        before = [line for line in self.run.metrics() if line["step"] <= self._start]
+        self._recent = deque(before[-progress.RECENT :], maxlen=progress.RECENT)
+        self._look(self._start)
         for step in range(self._start, self.plan.steps):
-            sent = self._send(step, data)
-            if ahead:
-                self._record(ahead)
-            ahead = sent
+            self._sent.append(self._step(step, data))
+            self._settle(steps_ahead=1)
             if stop.is_set():
                 break
             if (step + 1) % self.save_every == 0 and step + 1 < self.plan.steps:
-                self._record(ahead)
-                ahead = None
-                self._save(f"step-{step + 1:06d}", KEEP_SECONDS)
-        if ahead:
-            self._record(ahead)
+                self._save(step + 1, f"step-{step + 1:06d}", KEEP_SECONDS)
+                self._look(step + 1)
+        self._settle()
         if self._state.step < self.plan.steps:
-            self._save(f"stopped-{self._state.step:06d}", None)
+            self._save(self._state.step, f"stopped-{self._state.step:06d}", None)
+            self._settle()
             return True
         return False
 
-    def _send(self, step: int, data: Sequence["Datum"]) -> _Sent:
+    def _step(self, step: int, data: Sequence["Datum"]) -> _Step:
         from tinker import AdamParams
 
         batch, rate = self.plan.batch(step), self.plan.rate(step)
         loss = self._client.forward_backward([data[i] for i in batch], "cross_entropy")
-        return _Sent(step, batch, rate, loss, self._client.optim_step(AdamParams(learning_rate=rate)))
+        return _Step(step + 1, batch, rate, loss, self._client.optim_step(AdamParams(learning_rate=rate)))
 
-    def _record(self, sent: _Sent) -> None:
-        """Waits for a step and keeps its metrics: mean NLL of its targets, rate, tokens."""
-        doing = f"training step {sent.step + 1} of {self.plan.steps}"
-        output = self.service.wait(sent.loss, doing)
-        self.service.wait(sent.update, doing)
-        packs = [self._packs[i] for i in sent.batch]
-        loss = _mean_nll(output, packs)
-        seconds = time.monotonic() - self._began
-        self.run.add_metrics(
-            {
-                "step": sent.step + 1,
-                "epoch": sent.step // self.plan.steps_per_epoch + 1,
-                "loss": round(loss, 6),
-                "learning_rate": sent.rate,
-                "examples": sum(len(pack.examples) for pack in packs),
-                "tokens": sum(len(pack.tokens) - 1 for pack in packs),
-                "trained_tokens": sum(weight != 0 for pack in packs for weight in pack.weights),
-                "seconds": round(seconds, 3),
-            }
-        )
-        self._update(step=sent.step + 1)
-        left = seconds / (sent.step + 1) * (self.plan.steps - sent.step - 1)
-        self.progress(f"step {sent.step + 1}/{self.plan.steps}  loss {loss:.3f}  {left:.0f} s left")
+    def _save(self, step: int, name: str, keep: int | None) -> None:
+        self._sent.append(_Save(step, self._client.save_state(f"{self.run.id}-{name}", ttl_seconds=keep)))
 
-    def _save(self, name: str, keep: int | None) -> str:
-        pending = self._client.save_state(f"{self.run.id}-{name}", ttl_seconds=keep)
-        path = self.service.wait(pending, "saving the state").path
-        self.run.add_checkpoint(Checkpoint(self._state.step, state=path))
-        self._update(saved=self._state.step)
-        return path
+    def _look(self, step: int) -> None:
+        """Has the held-out side measured, unless it was before the run was left."""
+        if not self.held_out or step in self._measured:
+            return
+        size = self.plan.batch_size
+        batches = [list(self.held_out[at : at + size]) for at in range(0, len(self.held_out), size)]
+        sent = [(b, self._client.forward([datum(pack) for pack in b], "cross_entropy")) for b in batches]
+        self._sent.append(_Look(step, sent))
+
+    def _settle(self, steps_ahead: int = 0) -> None:
+        """Waits for what was sent, in order, and keeps what came of it, until so many steps are still on their way."""
+        while self._sent and (not steps_ahead or sum(isinstance(each, _Step) for each in self._sent) > steps_ahead):
+            match self._sent.popleft():
+                case _Step() as step:
+                    self._record(step)
+                case _Save(step=number, state=state):
+                    path = self.service.wait(state, "saving the state").path
+                    self.run.add_checkpoint(Checkpoint(number, state=path))
+                    self._update(saved=number)
+                case _Look() as look:
+                    self._keep(look)
+
+    def _record(self, step: _Step) -> None:
+        """Keeps the metrics of a step: mean NLL of its targets, rate, tokens."""
+        doing = f"training step {step.number} of {self.plan.steps}"
+        output = self.service.wait(step.loss, doing)
+        self.service.wait(step.update, doing)
+        packs = [self.datums[i] for i in step.batch]
+        metrics = {
+            "step": step.number,
+            "epoch": (step.number - 1) // self.plan.steps_per_epoch + 1,
+            "loss": round(_nll(output, packs) / _examples(packs), 6),
+            "learning_rate": step.rate,
+            "examples": _examples(packs),
+            "tokens": sum(map(trained, packs)),
+            "trained_tokens": sum(weight != 0 for pack in packs for weight in pack.weights),
+            "seconds": round(time.monotonic() - self._began, 3),
+        }
+        self.run.add_metrics(metrics)
+        self._recent.append(metrics)
+        self._update(step=step.number)
+        self.progress(progress.line(self._recent, self.plan.steps))
+
+    def _keep(self, look: _Look) -> None:
+        doing = "measuring the held-out conversations"
+        total = sum(_nll(self.service.wait(output, doing), packs) for packs, output in look.losses)
+        examples = _examples(self.held_out)
+        self.run.add_held_out(HeldOut(look.step, round(total / examples, 6), examples))
 
     def _finish(self) -> None:
         self.progress("saving the checkpoint")
-        state = self._save("final", None)
-        pending = self._client.save_weights_for_sampler(f"{self.run.id}-final")
-        sampler = self.service.wait(pending, "saving the weights for sampling").path
+        steps = self.plan.steps
+        self._save(steps, "final", None)
+        sampler = self._client.save_weights_for_sampler(f"{self.run.id}-final")
+        self._look(steps)
         taken = tuple(probe.of_trainer(self.service, self._client, self.student))
-        self.run.add_checkpoint(Checkpoint(self._state.step, state=state, sampler=sampler, probe=taken))
+        self._settle()
+        path = self.service.wait(sampler, "saving the weights for sampling").path
+        state = self.run.checkpoints()[-1].state
+        self.run.add_checkpoint(Checkpoint(steps, state=state, sampler=path, probe=taken))
         self._update(status="done", ended_at=now())
 
     def _ended(self, status: str, cause: str, next_step: str = "") -> TrainingError:
@@ -191,13 +246,17 @@ class Loop:
         self.run.write_state(self._state)
 
 
-def _mean_nll(output: "ForwardBackwardOutput", packs: Sequence[Pack]) -> float:
-    """Mean over the batch of each target's weighted negative log-likelihood, in nats a token."""
+def _nll(output: "ForwardBackwardOutput", packs: Sequence[Pack]) -> float:
+    """Sum over the examples of each target's weighted negative log-likelihood, in nats a token."""
     total = 0.0
     for pack, outputs in zip(packs, output.loss_fn_outputs, strict=True):
         logprobs = outputs["logprobs"].data
         total -= sum(p * w for p, w in zip(logprobs, pack.weights[1:], strict=True) if w)
-    return total / sum(len(pack.examples) for pack in packs)
+    return total
+
+
+def _examples(packs: Sequence[Pack]) -> int:
+    return sum(len(pack.examples) for pack in packs)
 
 
 @contextlib.contextmanager

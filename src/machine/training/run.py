@@ -3,6 +3,7 @@
     config.json        the recipe, versions, hash of the data; written once
     state.json         status, step, steps, cause of a failure; replaced whole at every change
     metrics.jsonl      one line a step
+    heldout.jsonl      one line each time the held-out conversations were measured
     checkpoints.jsonl  one line a saved checkpoint
     run.lock           held by the process that trains; the system frees it whatever ends that process
 
@@ -57,6 +58,14 @@ class Checkpoint(msgspec.Struct, frozen=True, omit_defaults=True):
     probe: tuple[float, ...] | None = None
 
 
+class HeldOut(msgspec.Struct, frozen=True):
+    """Mean loss of the held-out examples, in nats a token, under the weights after `step` steps."""
+
+    step: int
+    loss: float
+    examples: int
+
+
 class Run:
     """The run in `folder`."""
 
@@ -70,7 +79,7 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        """`config.json`: {recipe, plan, data, versions, service}."""
+        """`config.json`: {recipe, steps, data, split, estimate, service, versions}."""
         return self._decoded("config.json", self._read("config.json"), dict[str, Any])
 
     @property
@@ -127,6 +136,15 @@ class Run:
         """A line for each step, in order; of a step done twice (resumed from before it), the later one."""
         steps = {line["step"]: line for line in self._lines("metrics.jsonl", dict[str, Any])}
         return [steps[step] for step in sorted(steps)]
+
+    def add_held_out(self, measured: HeldOut) -> None:
+        """Appends a measurement of the held-out side."""
+        append_line(self.folder / "heldout.jsonl", msgspec.json.encode(measured), cut_torn=True)
+
+    def held_out(self) -> list[HeldOut]:
+        """What the held-out side was measured at, in order of steps; of a step measured twice, the later one."""
+        found = {each.step: each for each in self._lines("heldout.jsonl", HeldOut)}
+        return [found[step] for step in sorted(found)]
 
     def checkpoints(self) -> list[Checkpoint]:
         """Every checkpoint, oldest first."""

@@ -1,32 +1,41 @@
 """Script: what the page that `/train sft` writes needs around its recipe: arguments, the run's folder, and how it ends.
 
 The page lies in the project's store (`train/train_sft.py`), so the store is the folder above it. It runs under
-`machine train run` or by itself: `python train_sft.py [--steps N] [--resume RUN]`.
+`machine train run` or by itself: `python train_sft.py [--steps N] [--rank N] ... [--resume RUN]`.
 """
 
 import argparse
 import importlib.metadata
+import io
 import os
 import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from machine.dataset.merge import merged
+from machine.dataset.merge import Pack, merged
 from machine.dataset.render import Example, fingerprint
 from machine.dataset.scan import refuse_secrets
 from machine.dataset.select import good_rows, rows_of
-from machine.dataset.split import split
-from machine.errors import MachineError, Refused
-from machine.store.pool import Pool
-from machine.tinker.service import Endpoint
+from machine.dataset.split import Split
+from machine.errors import MachineError, Refused, UsageError
+from machine.store.project import Project
+from machine.tinker import prices
+from machine.tinker.service import Endpoint, Pending, Service
 from machine.trace import Row
-from machine.training.config import POOL, Config
+from machine.training.config import POOL, Config, chosen, figures, option, overridden, parse_config, read_config
+from machine.training.forecast import forecast
+from machine.training.loop import open_model
 from machine.training.recipe import Plan, plan
 from machine.training.run import Run, State, find_run, new_id, now
+
+if TYPE_CHECKING:
+    from tinker import TrainingClient
 
 MEND_SECRET = "tag the turn again (it is redacted then), or leave the row out"
 _PACKAGES = ("tinker", "tinker-cookbook", "tml-renderers", "pi-machine")
@@ -34,64 +43,107 @@ _PACKAGES = ("tinker", "tinker-cookbook", "tml-renderers", "pi-machine")
 
 @dataclass(frozen=True)
 class Arguments:
-    """The command line of the page. `run` is the id of a new run, chosen by whoever started it."""
+    """The command line of the page: figures that differ from the recipe's, as text by their names in it; a run to go on
+    with; the id of a new run, chosen by whoever started it.
+    """
 
-    steps: int | None
+    figures: Mapping[str, str]
     resume: str | None
     run: str
 
 
+@dataclass(frozen=True)
+class Data:
+    """What a run trains on and what it holds out: the rows, and their examples rendered."""
+
+    rows: Split
+    examples: Sequence[Example]
+    held_out: Sequence[Example] = ()
+
+    @cached_property
+    def datums(self) -> list[Pack]:
+        """What the examples are trained as."""
+        return merged(self.examples)
+
+    @cached_property
+    def held_out_datums(self) -> list[Pack]:
+        """What the held-out examples are measured as."""
+        return merged(self.held_out)
+
+
 def arguments(argv: Sequence[str] | None = None) -> Arguments:
     """Parses the page's command line."""
-    parser = argparse.ArgumentParser(description="Train on this project's good turns.")
-    parser.add_argument("--steps", type=int, help="train this many steps instead of the recipe's")
-    parser.add_argument("--resume", metavar="RUN", help="go on with an interrupted run")
+    parser = argparse.ArgumentParser(description="Train on this project's good turns.", allow_abbrev=False)
+    for name, about in figures().items():
+        parser.add_argument(option(name), dest=name, metavar="VALUE", help=about.replace("%", "%%"))
+    parser.add_argument("--resume", metavar="RUN", help="Go on with an interrupted run.")
     parser.add_argument("--run", default=new_id(), help=argparse.SUPPRESS)
-    known = parser.parse_args(argv)
-    return Arguments(known.steps, known.resume, known.run)
+    known = vars(parser.parse_args(argv))
+    given = {name: known[name] for name in figures() if known[name] is not None}
+    return Arguments(given, known["resume"], known["run"])
+
+
+def recipe(path: Path, given: Arguments) -> Config:
+    """The recipe of this run: the file's, with the figures of the command line. A resumed run keeps its own.
+
+    Raises:
+        Refused: the file is not a recipe, or there is no such run.
+        UsageError: a figure is wrong, or is given for a run that has its own.
+    """
+    if given.resume is None:
+        return overridden(read_config(path), chosen(given.figures))
+    if given.figures:
+        raise UsageError(
+            f"a resumed run keeps its recipe: {option(next(iter(given.figures)))} and --resume exclude each other",
+            next_step="machine train run --resume",
+        )
+    return kept_recipe(find_run(_store(path.parent.parent).runs, given.resume))
+
+
+def kept_recipe(run: Run) -> Config:
+    """The recipe that a run was begun with.
+
+    Raises:
+        Refused: an older Machine wrote it.
+    """
+    try:
+        return parse_config(run.config["recipe"])
+    except (KeyError, msgspec.ValidationError) as error:
+        raise _older(run) from error
 
 
 def load_rows(config: Config, store: Path) -> list[Row]:
     """The rows that the recipe names: the pool of the store, or a file (relative to the store's `train/`)."""
+    project = _store(store)
     if config.data == POOL:
-        return good_rows(Pool(store / "traces.jsonl"))
-    return rows_of(store / "train" / Path(config.data).expanduser())
+        return good_rows(project.pool)
+    return rows_of(project.train / Path(config.data).expanduser())
 
 
-def begin(
-    store: Path, config: Config, examples: Sequence[Example], where: Endpoint, given: Arguments
-) -> tuple[Run, Plan]:
-    """The run's folder and its plan: a new run, or the one to resume, which must be of the same data and recipe.
+def opened(service: Service, config: Config, store: Path, given: Arguments) -> "Pending[TrainingClient]":
+    """Asks the service for the run's model, which it makes or loads while the rows are rendered here."""
+    if given.resume is None:
+        return open_model(service, config, given.run)
+    run = find_run(_store(store).runs, given.resume)
+    return open_model(service, config, run.id, run.resumable())
+
+
+def begin(store: Path, config: Config, data: Data, where: Endpoint, given: Arguments) -> tuple[Run, Plan]:
+    """The run's folder and its plan: a new run, or the one to resume, which must be of the same data.
 
     Raises:
         Refused: an example is longer than `max_length`, a row that is to leave this machine holds a secret, it comes to
             0 steps, or the run cannot be resumed.
     """
-    check_lengths(config, examples)
+    project = _store(store)
+    check_lengths(config, [*data.examples, *data.held_out])
     if not where.local:
-        refuse_secrets(split(load_rows(config, store), config.test_size, config.seed).train, MEND_SECRET)
-    data = fingerprint(examples)
+        refuse_secrets([*data.rows.train, *data.rows.held_out], MEND_SECRET)
     if given.resume is not None:
-        return _resumed(find_run(store / "runs", given.resume), config, data)
-    packs = merged(examples)
-    planned = plan(config, len(packs), given.steps)
-    run = Run(store / "runs" / given.run)
-    run.write_config(
-        {
-            "recipe": msgspec.to_builtins(config),
-            "steps": planned.steps,
-            "data": {
-                "sha256": data,
-                "examples": len(examples),
-                "datums": len(packs),
-                "tokens": sum(len(pack.tokens) for pack in packs),
-                "tokens_apart": sum(len(e.tokens) for e in examples),
-                "trained_tokens": sum(e.trained for e in examples),
-            },
-            "service": where.destination,
-            "versions": {name: _version(name) for name in _PACKAGES} | {"python": sys.version.split()[0]},
-        }
-    )
+        return _resumed(find_run(project.runs, given.resume), config, data)
+    planned = plan(config, len(data.datums))
+    run = Run(project.runs / given.run)
+    run.write_config(_about(config, data, planned, where, project.runs))
     run.claim()
     run.write_state(State("running", 0, planned.steps, now(), os.getpid()))
     return run, planned
@@ -120,6 +172,9 @@ def say(line: str) -> None:
 
 def finish(main: Callable[[Arguments], None]) -> int:
     """Runs the page; a fault is two lines on stderr, what happened and what to do next. Returns the exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without block characters still shows how it goes
     try:
         main(arguments())
     except MachineError as error:
@@ -131,20 +186,68 @@ def finish(main: Callable[[Arguments], None]) -> int:
     return 0
 
 
-def _resumed(run: Run, config: Config, data: str) -> tuple[Run, Plan]:
+def _about(config: Config, data: Data, planned: Plan, where: Endpoint, runs: Path) -> dict[str, Any]:
+    """What a run is made of, for its `config.json`."""
+    expected = forecast(config, planned, data.datums, data.held_out_datums, where, runs)
+    price = None if where.local else prices.of(config.model)
+    return {
+        "recipe": msgspec.to_builtins(config),
+        "steps": planned.steps,
+        "data": {
+            "sha256": fingerprint(data.examples),
+            "examples": len(data.examples),
+            "datums": len(data.datums),
+            "tokens": sum(len(pack.tokens) for pack in data.datums),
+            "tokens_apart": sum(len(e.tokens) for e in data.examples),
+            "trained_tokens": sum(e.trained for e in data.examples),
+        },
+        "split": _split(config, data),
+        "estimate": {
+            "tokens": expected.tokens,
+            "held_out_tokens": expected.held_out,
+            "usd": expected.dollars,
+            "price": msgspec.to_builtins(price),
+            "source": prices.SOURCE,
+        },
+        "service": where.destination,
+        "versions": {name: _version(name) for name in _PACKAGES} | {"python": sys.version.split()[0]},
+    }
+
+
+def _split(config: Config, data: Data) -> dict[str, Any]:
+    """Which conversations (`source.session`) are trained on, and which are held out."""
+    return {
+        "test_size": config.test_size,
+        "seed": config.seed,
+        "train": sorted({row.source.session for row in data.rows.train}),
+        "held_out": sorted({row.source.session for row in data.rows.held_out}),
+        "held_out_examples": len(data.held_out),
+        "held_out_sha256": fingerprint(data.held_out),
+    }
+
+
+def _resumed(run: Run, config: Config, data: Data) -> tuple[Run, Plan]:
     run.claim()
     kept = run.config
     if run.state.status == "done":
         raise Refused(f"run {run.id} is done", next_step="machine train run (a new run)")
-    if "datums" not in kept["data"]:
-        raise Refused(f"run {run.id} was begun by an older Machine", next_step="machine train run (a new run)")
-    if kept["data"]["sha256"] != data or kept["recipe"] != msgspec.to_builtins(config):
-        what = "rows" if kept["data"]["sha256"] != data else "recipe in tinker.yaml"
+    if "split" not in kept:
+        raise _older(run)
+    if kept["data"]["sha256"] != fingerprint(data.examples) or kept["split"] != _split(config, data):
         raise Refused(
-            f"the {what} changed since run {run.id} began; going on would not be the same run",
+            f"the rows changed since run {run.id} began; going on would not be the same run",
             next_step="machine train run (a new run)",
         )
-    return run, plan(config, kept["data"]["datums"], kept["steps"])
+    return run, plan(config, len(data.datums))
+
+
+def _older(run: Run) -> Refused:
+    return Refused(f"run {run.id} was begun by an older Machine", next_step="machine train run (a new run)")
+
+
+def _store(folder: Path) -> Project:
+    """The store in `folder`; which project it is of does not matter here."""
+    return Project(folder, folder)
 
 
 def _version(package: str) -> str | None:
