@@ -8,7 +8,7 @@ import pytest
 import machine
 
 ROOT = Path(machine.__file__).parent
-FOUNDATION = {"errors", "trace", "report", "host", "home", "renderers", "slash", "rpc"}
+FOUNDATION = {"errors", "trace", "report", "host", "home", "renderers", "slash", "rpc", "page"}
 ORDER = [
     "privacy",
     "store",
@@ -28,7 +28,7 @@ ENGINE = [
     "core", "api", "chat", "server",
 ]  # fmt: skip
 DOORS = {"cli", "sidecar", "pi"}
-FOUNDATION_MAY = {"errors", "home", "host", "trace"}
+FOUNDATION_MAY = {"errors", "home", "host", "trace", "report"}
 
 
 def imports(file: Path) -> set[str]:

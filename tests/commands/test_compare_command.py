@@ -16,8 +16,10 @@ from machine.evals.suite import suite_hash, suite_text
 from machine.report import as_markdown
 from machine.store.files import private_folder, write_private
 from machine.store.project import Project
+from machine.training.run import Run, State
 from students import user
 
+RUN = "20260101-000000-aaaa"
 CASES = [
     Case(f"c{i}", (user(f"Question {i}?"),), Scorer("exact", "yes"), tags=("regression",) if i < 6 else ("new",))
     for i in range(12)
@@ -33,6 +35,9 @@ def project(tmp_path, monkeypatch):
     project.make()
     private_folder(project.evals)
     write_private(project.evals / "suite.jsonl", suite_text(CASES))
+    trained = Run(project.runs / RUN)
+    trained.write_config({})
+    trained.write_state(State("done", 1, 1, "2026-01-01T00:00:00+00:00", 1))
     return project
 
 
@@ -50,7 +55,7 @@ def record(name: str, passed: set[int], retention: Retention | None = None, **mo
     )
     made = Record(
         name, "now", suite_hash(CASES), "m", "r", Parameters(), Proof("m", path, (0.0,)), samples, 1.0,
-        run=None if path is None else "20260101-000000-aaaa", retention=retention, version=2,
+        run=None if path is None else RUN, retention=retention, version=2,
     )  # fmt: skip
     return msgspec.structs.replace(made, **more)
 
@@ -62,13 +67,13 @@ def compared(project, before: Record, after: Record):
 
 
 def checkpoint(passed: set[int], retention: Retention | None = None, **more: object) -> Record:
-    return record("checkpoint-20260101-000000-aaaa", passed, retention, **more)
+    return record(f"checkpoint-{RUN}", passed, retention, **more)
 
 
 def test_better_and_kept(project):
     report = compared(project, record("baseline", set(range(6)), measured()), checkpoint(set(range(12)), measured()))
     assert report.title == "Verdict: better; of everything else: kept"
-    assert report.next_step == "machine tinker use 20260101-000000-aaaa"
+    assert report.next_step == f"machine tinker use {RUN}"
     rows = dict(report.rows)
     assert "6 of 12 passed, rate 50%" in rows["Baseline"]
     assert "+50% (95 % interval" in rows["Difference"]

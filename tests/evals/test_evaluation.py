@@ -1,6 +1,7 @@
 """Whole evaluations against the engine: resumed after Ctrl-C and after the service died, scored, flagged."""
 
 import dataclasses
+import functools
 
 import msgspec
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from machine.errors import Refused, ServiceError, TrainingError, UsageError
 from machine.evals import evaluation, judge
 from machine.evals.case import Case, Scorer
-from machine.evals.evaluation import Subject, by_tag, evaluate, rate, spend
+from machine.evals.evaluation import Subject, by_tag, rate, spend
 from machine.evals.record import BASELINE, read_record
 from machine.evals.sample import Parameters
 from machine.tinker import service as services
@@ -17,6 +18,7 @@ from machine.tinker.students import default_model, load_student, models
 from relay import relay
 from students import user
 
+evaluate = functools.partial(evaluation.evaluate, others=None)  # what else was kept is tested by itself
 HOW = Parameters(max_tokens=4)
 
 

@@ -56,6 +56,7 @@ def test_the_engine_answers_and_scores(service):
     from machine.tinker.checkpoints import sampler
     from machine.tinker.service import connect, endpoint
     from machine.tinker.students import default_model, load_student, models
+    from tinker import ModelInput
 
     some = [case for case in CASES if case.id in ("question-france", "tool-timer-ten")]
     texts = {"english": PASSAGES["english"], "noise": "zq vx jk qq wv zx kj vq xz"}
@@ -64,12 +65,16 @@ def test_the_engine_answers_and_scores(service):
         model = default_model(models(here))
         asker = Asker(here, load_student(model), sampler(here, model, None))
         found = measure(asker, lines.append, some, texts)
+        tokens = ModelInput.from_ints(asker.student.encode(texts["noise"]))
+        first, *logprobs = here.wait(asker.client.compute_logprobs(tokens), "scoring")
     assert {sample.case for sample in found.samples} == {case.id for case in some}
     paris = next(sample for sample in found.samples if sample.case == "question-france")
     assert (paris.passed, paris.score) == (True, 1.0)
     assert "Paris" in paris.text
     assert paris.tokens <= TOKENS
-    assert 1 < found.nll["english"] < 5 < found.nll["noise"]
+    assert first is None
+    assert found.nll["noise"] == pytest.approx(-sum(logprobs) / len(logprobs), abs=1e-4)
+    assert 3 < found.nll["english"] < 4 < found.nll["noise"]
     assert found.suite == retention_hash(some, texts)
     assert any("retention" in line for line in lines)
     assert judge(found, found).verdict == "too little to say"
@@ -119,9 +124,10 @@ def test_a_small_rise_is_kept():
     assert found.language.interval == (pytest.approx(0.0332, abs=2e-4), pytest.approx(0.0825, abs=2e-4))
 
 
-def test_one_passage_alone_is_too_little_to_say():
-    found = judge(retention(), retention(german=1.5))
-    assert found.language.rise > RISE
+@pytest.mark.parametrize(("rise", "above"), [(1.5, True), (0.5, False)])
+def test_one_passage_alone_is_too_little_to_say(rise, above):
+    found = judge(retention(), retention(german=rise))
+    assert (found.language.rise > RISE) is above
     assert found.verdict == "too little to say"
 
 

@@ -153,14 +153,17 @@ def test_a_service_that_dies_leaves_a_run_that_can_go_on(begin, monkeypatch):
     monkeypatch.setattr(services, "PATIENCE", 1.0)
     where = endpoint()
     with relay(where.url) as between, connect(dataclasses.replace(where, base_url=between.url)) as there:
-        loop = begin(there, progress=lambda line: "step 3/" in line and between.cut())
+        held = questions(6)[4:]
+        loop = begin(there, held_out=held, progress=lambda line: "step 3/" in line and between.cut())
         with pytest.raises(TrainingError, match=r"does not answer; the state after step 2 is saved") as told:
             loop()
     assert loop.run.state.status == "failed"
     assert told.value.next_step == f"machine engine start, then machine train run --resume {loop.run.id}"
     with connect(where) as here:
-        assert begin(here, Run(loop.run.folder))().status == "done"
+        assert begin(here, Run(loop.run.folder), held_out=held)().status == "done"
     assert [line["step"] for line in loop.run.metrics()] == [1, 2, 3, 4, 5]
+    assert [each.step for each in loop.run.held_out()] == [0, 2, 4, 5]
+    assert len((loop.run.folder / "heldout.jsonl").read_text().splitlines()) == 4  # that of step 2 is not taken again
 
 
 def test_it_trains_outside_the_main_thread_too(begin):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from machine.commands.common import with_page
 from machine.commands.evaluate import SUITE, record_of
 from machine.errors import Refused
 from machine.host import Host
@@ -52,6 +53,7 @@ def compare(host: Host, ref: str | None) -> Report:
         ("cases", before.suite, after.suite),
         ("sampling parameters", before.parameters, after.parameters),
         ("renderer", before.renderer, after.renderer),
+        ("scoring functions", before.scorers, after.scorers),
     ):
         if one != other:
             raise Refused(
@@ -61,7 +63,8 @@ def compare(host: Host, ref: str | None) -> Report:
     if after.base:
         same_base(before.proof, after.base, after.proof)
     change = judge(before.retention, after.retention) if before.retention and after.retention else None
-    return compared(of_records(before, after, cases), change, before, after, cases)
+    report = compared(of_records(before, after, cases), change, before, after, cases)
+    return with_page(report, project, after.run)
 
 
 def compared(

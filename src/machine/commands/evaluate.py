@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from machine.commands.common import RECIPE, consent, shown
+from machine.commands.common import RECIPE, consent, shown, with_page
 from machine.errors import Refused, UsageError
 from machine.host import Host
 from machine.report import Report, Table, one_line
@@ -190,7 +190,7 @@ def _asked(host: Host, project: Project, subject: "Subject", how: "Parameters", 
             found = evaluated(service, subject, cases, how, project.evals, host.progress)
     finally:
         host.progress(None)
-    return _answered(project, found, cases, next_step)
+    return with_page(_answered(project, found, cases, next_step), project, subject.run)
 
 
 def _answered(project: Project, found: "Evaluation", cases: "Sequence[Case]", next_step: str) -> Report:

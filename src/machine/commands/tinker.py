@@ -188,8 +188,8 @@ def _resolve(project: Project, ref: str, available: dict[str, int | None]) -> tu
 
 def _short_sample(service: "Service", base: str, client: object) -> str:
     """A few tokens from the model, through its own renderer."""
+    from machine.evals.case import Case, Scorer
     from machine.evals.sample import Asker, Parameters, ask
-    from machine.evals.suite import Case, Scorer
     from machine.tinker.students import load_student
 
     case = Case("greeting", ({"role": "user", "content": "Say hello."},), Scorer("contains", ""))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from machine.commands.common import PAGE, RECIPE, consent, shown
+from machine.commands.common import PAGE, RECIPE, consent, shown, with_page
 from machine.commands.compare import compare
 from machine.commands.evaluate import evaluate
 from machine.commands.validate import chosen_rows, default_student, tokens, validate
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from machine.training.forecast import Forecast
     from machine.training.recipe import Plan
     from machine.training.run import Run
+
+
+_TRIED = 8
+"""Rows on which the renderers of a model are tried before one is named in a recipe."""
 
 
 @click.group("train")
@@ -54,6 +58,8 @@ def _figures(command: Callable[..., Report]) -> Callable[..., Report]:
 def sft(host: Host, /, file: Path | None, force: bool, **given: str | None) -> Report:
     """Write train_sft.py and tinker.yaml into the store, with a recipe that fits the rows; options set its figures."""
     from machine.dataset.audit import audit
+    from machine.dataset.readback import fitting
+    from machine.dataset.targets import expand
     from machine.store.files import private_folder, write_private
     from machine.tinker.students import load_student
     from machine.training.config import POOL, chosen, written
@@ -68,7 +74,9 @@ def sft(host: Host, /, file: Path | None, force: bool, **given: str | None) -> R
     rows = chosen_rows(project, file)
     model, why = (mine["model"], "you chose it") if "model" in mine else default_student()
     student = load_student(model, mine.get("renderer"))
-    found = audit(rows, student, 1 << 30)
+    if "renderer" not in mine:
+        student = fitting(student, expand(rows[:_TRIED]))
+    found = audit(rows, student)
     if not found.examples:
         raise Refused("no row can be trained on: " + "; ".join(found.faults[:3]), next_step="machine train validate")
     longest = max(len(e.tokens) for e in found.examples)
@@ -136,7 +144,8 @@ def run(host: Host, /, yes: bool, resume: str | None, **given: str | None) -> Re
     if fault:
         return Report(fault.message, next_step=fault.next_step, exit_code=fault.exit_code, data={"run": id})
     found = work.found
-    return _trained(find_run(project.runs, id), found.notes + ([] if found.verdict == "READY" else found.reasons))
+    report = _trained(find_run(project.runs, id), found.notes + ([] if found.verdict == "READY" else found.reasons))
+    return with_page(report, project, id)
 
 
 @dataclass(frozen=True)

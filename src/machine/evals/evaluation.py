@@ -18,7 +18,8 @@ from machine.evals.judge import MAX_TOKENS, Judgement, Verdict, judge, judges
 from machine.evals.part import Header, Part, question_hash
 from machine.evals.process import Process, TooSlow
 from machine.evals.proof import Proof, prove
-from machine.evals.record import BASELINE, VERSION, Record, read_record, write_record
+from machine.evals.record import BASELINE, VERSION, Record, Retention, read_record, write_record
+from machine.evals.retention import built_in_cases, measure
 from machine.evals.sample import Asker, Parameters, Sample, ask
 from machine.evals.score import PASS, score
 from machine.evals.suite import suite_hash
@@ -91,8 +92,11 @@ def evaluate(
     how: Parameters,
     evals: Path,
     progress: Callable[[str], None] = lambda line: None,
+    others: Callable[[Asker, Callable[[str], None]], Retention] | None = measure,
 ) -> Evaluation:
     """Asks, proves who answered, judges, and writes the record into `evals`.
+
+    `others` measures what the weights still do of everything else; None leaves that out.
 
     Raises:
         TrainingError: other weights answer than `subject`, or Ctrl-C was pressed.
@@ -111,8 +115,11 @@ def evaluate(
     try:
         ask(asker, [c for c in cases if c.id not in part.samples], how, progress, part.add_samples)
         samples = [sample for case in cases for sample in part.samples[case.id]]
+        retention = others(asker, progress) if others else None
         verdicts = _judged(askers, samples, part, progress)
         scored, slow = _scored(cases, samples, verdicts, evals)
+        places = {case.id: place for place, case in enumerate(cases)}
+        given = sorted(verdicts.values(), key=lambda verdict: (places[verdict.case], verdict.number))
     except KeyboardInterrupt as error:
         raise TrainingError(f"interrupted; {_so_far(part, cases)}", next_step=subject.command) from error
     except ServiceError as error:
@@ -130,7 +137,8 @@ def evaluate(
         seconds=round(time.monotonic() - began, 3),
         base=base,
         run=subject.run,
-        verdicts=tuple(verdicts.values()),
+        retention=retention,
+        verdicts=tuple(given),
         scorers=function_hashes(cases, evals),
         version=VERSION,
     )
@@ -138,7 +146,7 @@ def evaluate(
     record = msgspec.structs.replace(record, identical=_identical(record, baseline))
     write_record(evals, record)
     part.finish()
-    unclear = tuple(f"{v.case}#{v.number}" for v in verdicts.values() if v.passed is None)
+    unclear = tuple(f"{v.case}#{v.number}" for v in given if v.passed is None)
     return Evaluation(record, kept, part.anew, _stale(record, baseline), tuple(slow), unclear)
 
 
@@ -146,6 +154,7 @@ def spend(cases: Sequence[Case], how: Parameters) -> str:
     """How much is asked at most, in words: requests and tokens, those to judges too."""
     answers = len(cases) * how.samples
     words = f"{answers} answers to {len(cases)} cases, at most {answers * how.max_tokens:,} tokens of them"
+    words += f", and {len(built_in_cases())} short answers to the built-in retention suite"
     judged = {model: len(each) * how.samples for model, each in judges(cases, "the service's default model").items()}
     for model, count in judged.items():
         words += f", and {count} verdicts of {model}, at most {count * MAX_TOKENS:,} tokens"

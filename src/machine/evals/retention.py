@@ -28,7 +28,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from machine.errors import Refused
+from machine.errors import Refused, ServiceError
 from machine.evals.case import Case
 from machine.evals.compare import ALPHA, Comparison, Interval, compare, paired_test
 from machine.evals.record import Retention
@@ -265,9 +265,15 @@ def _scored(case: Case, sample: Sample) -> Sample:
 
 
 def _nll(logprobs: list[float | None]) -> float:
-    """Nats a token over all tokens that have something before them."""
+    """Nats a token over all tokens that have something before them.
+
+    Raises:
+        ServiceError: the service gave no log-probability.
+    """
     found = [float(each) for each in logprobs if each is not None]
-    return round(-sum(found) / len(found), 6) if found else math.nan
+    if not found:
+        raise ServiceError("the service scored a passage with no log-probability", next_step="machine tinker status")
+    return round(-sum(found) / len(found), 6)
 
 
 def _language(before: Mapping[str, float], after: Mapping[str, float]) -> Language:

@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
+from machine.dataset.repeats import normalised
 from machine.dataset.targets import Target, text_of
 from machine.errors import Refused
-from machine.evals.case import Case as Case
-from machine.evals.case import Scorer as Scorer
-from machine.evals.case import scorer_fault
+from machine.evals.case import Case, scorer_fault
 from machine.trace import canonical
 
 SHORT = 4
@@ -70,11 +69,6 @@ def refuse_trained(cases: Sequence[Case], trained: Sequence[Target]) -> None:
             f"{len(leaked)} cases were trained on and prove nothing: {', '.join(leaked[:5])}",
             next_step="take them out of the suite",
         )
-
-
-def normalised(text: str) -> str:
-    """A text without what does not make it another question: case and spacing."""
-    return " ".join(text.casefold().split())
 
 
 def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
