@@ -19,7 +19,7 @@ lint: setup
 	$(RUN) -m pytest tests/test_style.py
 
 bench: setup
-	for script in bench/sidecar.py bench/capture.py bench/pool.py bench/redaction.py bench/engine/sampling.py bench/engine/store.py bench/engine/training.py; do $(RUN) $$script || exit 1; done
+	for script in bench/sidecar.py bench/capture.py bench/pool.py bench/redaction.py bench/validate.py bench/engine/sampling.py bench/engine/store.py bench/engine/training.py; do $(RUN) $$script || exit 1; done
 
 setup:
 	@$(PYTHON) src/machine/bootstrap.py --venv $(VENV) --dev --pi
