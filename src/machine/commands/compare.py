@@ -39,7 +39,7 @@ def compare(host: Host, ref: str | None) -> Report:
     """Compare a checkpoint (default: the one evaluated last) with the baseline, case by case."""
     from machine.evals.compare import of_records
     from machine.evals.proof import same_base
-    from machine.evals.record import BASELINE, latest_checkpoint, read_record
+    from machine.evals.record import BASELINE, differences, latest_checkpoint, read_record
     from machine.evals.retention import judge
     from machine.evals.suite import read_suite, suite_hash
 
@@ -49,17 +49,10 @@ def compare(host: Host, ref: str | None) -> Report:
     cases = read_suite(project.evals / SUITE)
     if suite_hash(cases) != before.suite:
         raise Refused("the suite was edited since the baseline was asked", next_step=_ASK_AGAIN)
-    for what, one, other in (
-        ("cases", before.suite, after.suite),
-        ("sampling parameters", before.parameters, after.parameters),
-        ("renderer", before.renderer, after.renderer),
-        ("scoring functions", before.scorers, after.scorers),
-    ):
-        if one != other:
-            raise Refused(
-                f"baseline and checkpoint were asked with different {what}",
-                next_step=_ASK_AGAIN,
-            )
+    if differ := differences(before, after):
+        raise Refused(
+            f"baseline and checkpoint were asked differently, with {' and '.join(differ)}", next_step=_ASK_AGAIN
+        )
     if after.base:
         same_base(before.proof, after.base, after.proof)
     change = judge(before.retention, after.retention) if before.retention and after.retention else None

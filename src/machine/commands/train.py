@@ -79,9 +79,8 @@ def sft(host: Host, /, file: Path | None, force: bool, **given: str | None) -> R
     found = audit(rows, student)
     if not found.examples:
         raise Refused("no row can be trained on: " + "; ".join(found.faults[:3]), next_step="machine train validate")
-    longest = max(len(e.tokens) for e in found.examples)
     datums = _trained_on(found, rows, mine)
-    config, reasons = defaults(model, student.renderer_name, datums, found.conversations, longest, mine)
+    config, reasons = defaults(model, student.renderer_name, datums, found.conversations, found.longest, mine)
     config = _with_data(config, str(file.absolute()) if file else POOL)
     planned = plan(config, datums)
     reasons["model"] = why
@@ -206,14 +205,13 @@ def _prepare(project: Project, mine: Mapping[str, str], resumed: "Run | None") -
     """
     from machine.dataset.audit import audit
     from machine.dataset.merge import merged
-    from machine.dataset.scan import refuse_secrets
     from machine.dataset.split import split
     from machine.tinker.service import endpoint
     from machine.tinker.students import load_student
     from machine.training.config import chosen, overridden, read_config
     from machine.training.forecast import forecast
     from machine.training.recipe import plan
-    from machine.training.script import MEND_SECRET, kept_recipe, load_rows
+    from machine.training.script import kept_recipe, load_rows
 
     config = kept_recipe(resumed) if resumed else overridden(read_config(project.train / RECIPE), chosen(mine))
     where = endpoint()
@@ -223,8 +221,6 @@ def _prepare(project: Project, mine: Mapping[str, str], resumed: "Run | None") -
     faults = found.faults + held.faults
     if faults or found.verdict == "FIX FIRST":
         raise Refused("not fit to train on: " + "; ".join(faults[:3]), next_step="machine train validate")
-    if not where.local:
-        refuse_secrets([*sides.train, *sides.held_out], MEND_SECRET)
     planned = plan(config, len(found.packs))
     expected = forecast(config, planned, found.packs, merged(held.examples), where, project.runs)
     return _Work(config, where, sides, found, held, planned, expected, resumed)

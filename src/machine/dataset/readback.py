@@ -63,9 +63,7 @@ def fitting(student: Student, targets: Sequence[Target]) -> Student:
     def wrong(other: Student) -> int:
         return sum(not _written_well(other, target) for target in targets)
 
-    others = [name for name in renderers_of(student.model) if name != student.renderer_name]
-    made = [student, *(replace(student, renderer_name=n, renderer=get_renderer(n, student.tokenizer)) for n in others)]
-    return min(made, key=wrong)
+    return min([student, *(_with(student, name) for name in _others(student))], key=wrong)
 
 
 def read_back(student: Student, example: Example) -> Answer:
@@ -84,18 +82,25 @@ class Advice:
 
     def __init__(self, student: Student) -> None:
         self._student = student
-        self._others = [name for name in renderers_of(student.model) if name != student.renderer_name]
+        self._others = _others(student)
         self._left = _TRIES
 
     def instead(self, target: Target) -> str | None:
         """The renderer to use for a target that the student's own does not write well; None where there is none."""
         for name in self._others[: self._left]:
             self._left -= 1
-            renderer = get_renderer(name, self._student.tokenizer)
-            if _written_well(replace(self._student, renderer_name=name, renderer=renderer), target):
+            if _written_well(_with(self._student, name), target):
                 self._others.sort(key=lambda other: other != name)  # what one target needs, the next one may need too
                 return name
         return None
+
+
+def _others(student: Student) -> list[str]:
+    return [name for name in renderers_of(student.model) if name != student.renderer_name]
+
+
+def _with(student: Student, renderer: str) -> Student:
+    return replace(student, renderer_name=renderer, renderer=get_renderer(renderer, student.tokenizer))
 
 
 def _written_well(student: Student, target: Target) -> bool:

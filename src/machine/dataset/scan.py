@@ -8,7 +8,7 @@ from machine.privacy.redact import redacted
 
 
 class Conversation(Protocol):
-    """A row, or a case of an evaluation: what a service is sent of it."""
+    """A row, a case of an evaluation, or what a judge is asked: what a service is sent of it."""
 
     @property
     def id(self) -> str:

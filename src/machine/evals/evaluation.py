@@ -18,7 +18,7 @@ from machine.evals.judge import MAX_TOKENS, Judgement, Verdict, judge, judges
 from machine.evals.part import Header, Part, question_hash
 from machine.evals.process import Process, TooSlow
 from machine.evals.proof import Proof, prove
-from machine.evals.record import BASELINE, VERSION, Record, Retention, read_record, write_record
+from machine.evals.record import BASELINE, VERSION, Record, Retention, differences, read_record, write_record
 from machine.evals.retention import built_in_cases, measure
 from machine.evals.sample import Asker, Parameters, Sample, ask
 from machine.evals.score import PASS, score
@@ -266,12 +266,7 @@ def _stale(record: Record, baseline: Record | None) -> str:
     """What a checkpoint's record and the baseline differ in, in words."""
     if record.proof.path is None or baseline is None:
         return ""
-    differ = {
-        "another suite": record.suite != baseline.suite,
-        "other sampling parameters": record.parameters != baseline.parameters,
-        "other scoring functions": record.scorers != baseline.scorers,
-    }
-    return " and ".join(what for what, differs in differ.items() if differs)
+    return " and ".join(differences(record, baseline))
 
 
 def _so_far(part: Part, cases: Sequence[Case]) -> str:

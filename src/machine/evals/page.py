@@ -20,7 +20,7 @@ from machine.evals.case import Case
 from machine.evals.chart import chart
 from machine.evals.compare import Comparison, of_records
 from machine.evals.proof import same_base
-from machine.evals.record import BASELINE, CHECKPOINT, Record, read_record
+from machine.evals.record import BASELINE, CHECKPOINT, Record, differences, read_record
 from machine.evals.retention import Change as Kept
 from machine.evals.retention import judge
 from machine.evals.sample import Sample
@@ -156,12 +156,11 @@ def evaluation(run: Run, evals: Path) -> SideBySide | Missing:
             return Missing("This checkpoint was not measured yet.", step if suite else "machine train eval init")
     try:
         before, after = read_record(evals, BASELINE), read_record(evals, f"{CHECKPOINT}{run.id}")
-        for what in ("suite", "parameters", "renderer"):
-            if getattr(before, what) != getattr(after, what):
-                return Missing(
-                    f"The base and this checkpoint were asked with another {what}, so they cannot be compared.",
-                    f"machine train eval baseline, then {words}",
-                )
+        if differ := differences(before, after):
+            return Missing(
+                f"The base and this checkpoint were asked with {' and '.join(differ)}, so they cannot be compared.",
+                f"machine train eval baseline, then {words}",
+            )
         if _asked(before) != _asked(after):
             return Missing("The base and this checkpoint did not answer the same cases.", words)
         if after.base:

@@ -79,6 +79,17 @@ def scores(samples: tuple[Sample, ...] | list[Sample]) -> dict[str, float]:
     return {case: sum(each) / len(each) for case, each in found.items()}
 
 
+def differences(one: Record, other: Record) -> list[str]:
+    """What two records were asked with that is not the same, in words; where there is any, they cannot be compared."""
+    differ = {
+        "another suite": one.suite != other.suite,
+        "other sampling parameters": one.parameters != other.parameters,
+        "another renderer": one.renderer != other.renderer,
+        "other scoring functions": one.scorers != other.scorers,
+    }
+    return [what for what, differs in differ.items() if differs]
+
+
 def write_record(folder: Path, record: Record) -> Path:
     """Keeps a record, in place of an earlier one of its name."""
     private_folder(folder)

@@ -4,10 +4,11 @@ import concurrent.futures
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import msgspec
 
+from machine.dataset.scan import Conversation
 from machine.dataset.targets import text_of
 from machine.errors import MachineError, Refused
 from machine.renderers import to_conversation
@@ -52,22 +53,6 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     logprob: float | None = None
 
 
-class Prompted(Protocol):
-    """A conversation that ends before an answer: a case, or what a judge is asked."""
-
-    @property
-    def id(self) -> str:
-        """Its name."""
-
-    @property
-    def messages(self) -> tuple[dict[str, Any], ...]:
-        """Its messages."""
-
-    @property
-    def tools(self) -> tuple[dict[str, Any], ...]:
-        """Its tool schemas."""
-
-
 @dataclass(frozen=True)
 class Asker:
     """A model that can be asked, with what renders its prompts and reads its answers."""
@@ -76,7 +61,7 @@ class Asker:
     student: Student
     client: "SamplingClient"
 
-    def prompt(self, case: Prompted) -> "ModelInput":
+    def prompt(self, case: Conversation) -> "ModelInput":
         """The case's prompt, token for token what training would put before the answer.
 
         Raises:
@@ -97,7 +82,7 @@ class Asker:
 
 def ask(
     asker: Asker,
-    cases: Sequence[Prompted],
+    cases: Sequence[Conversation],
     how: Parameters,
     progress: Callable[[str], None] = lambda line: None,
     came: Callable[[Sequence[Sample]], None] = lambda samples: None,
