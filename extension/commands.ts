@@ -4,6 +4,14 @@ export const COMMANDS: Record<string, { description: string; words: string[] }> 
 		description: "Keep the last turn as an example to learn from",
 		words: ["--as ", "--note ", "--out "],
 	},
+	correction: {
+		description: "Say what was wrong with the last turn, and have it answered better",
+		words: ["--as ", "--reasoning ", "--note ", "--resume", "--retry"],
+	},
+	corrections: {
+		description: "Show your corrections and what became of them",
+		words: ["export --pairs ", "drop "],
+	},
 	tagged: {
 		description: "Show the turns that you tagged, newest first",
 		words: ["--tag good", "--tag bad", "--tag observed"],

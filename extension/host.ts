@@ -7,14 +7,13 @@ import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { dirname, join } from "node:path";
 import type { ExtensionAPI, ExtensionContext, SessionEntry } from "@earendil-works/pi-coding-agent";
 import type { Params } from "./bridge.ts";
+import { complete, type Question } from "./model.ts";
+import type { Retry, Wanted } from "./retry.ts";
 
 export type Level = "info" | "warning" | "error";
 type Method = (ctx: ExtensionContext, params: Params) => unknown;
 type SessionManager = ExtensionContext["sessionManager"];
 
-/** The context is gone: its session was replaced. Python gives up what it wanted to ask. */
-export const GONE = -32001;
-export const UNKNOWN_METHOD = -32601;
 const KEY = "machine";
 const version = piVersion();
 
@@ -31,8 +30,18 @@ export class Status {
 	}
 }
 
-/** The methods by name. `reloadProviders` registers what the providers file holds now. */
-export function hostMethods(pi: ExtensionAPI, status: Status, reloadProviders: () => string[]): Record<string, Method> {
+/** What one session has for its methods. */
+export interface Session {
+	status: Status;
+	retry: Retry;
+	/** Aborted when the session is over. */
+	ended: AbortSignal;
+	/** Registers what the providers file holds now; returns what is wrong with it. */
+	reloadProviders(): string[];
+}
+
+/** The methods by name. */
+export function hostMethods(pi: ExtensionAPI, { status, retry, ended, reloadProviders }: Session): Record<string, Method> {
 	return {
 		"ui.select": (ctx, p) => ctx.ui.select(text(p.title), p.options as string[]),
 		"ui.confirm": (ctx, p) => ctx.ui.confirm(text(p.title), text(p.message)),
@@ -53,6 +62,8 @@ export function hostMethods(pi: ExtensionAPI, status: Status, reloadProviders: (
 		"pi.systemPrompt": (ctx) => ctx.getSystemPrompt(),
 		"pi.tools": () => activeTools(pi),
 		"pi.registerProviders": () => reloadProviders(),
+		"model.complete": (ctx, p) => complete(ctx, p as unknown as Question, ended),
+		"turn.retry": (ctx, p) => retry.answerAnew(ctx, p as unknown as Wanted),
 	};
 }
 

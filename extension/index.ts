@@ -8,13 +8,18 @@ import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-a
 import { isPeerGone, type Params, Peer } from "./bridge.ts";
 import { Capture, captures } from "./capture.ts";
 import { COMMANDS } from "./commands.ts";
-import { GONE, hostMethods, say, Status, UNKNOWN_METHOD } from "./host.ts";
+import { coded, GONE, UNKNOWN_METHOD } from "./errors.ts";
+import { hostMethods, say, Status } from "./host.ts";
+import { Loan } from "./loan.ts";
 import { registerProviders } from "./providers.ts";
 import { environment, interpreters, makeEnvironment, pythonEnv, SIDECAR_ARGS, systemPython } from "./python.ts";
+import { Retry } from "./retry.ts";
 
 interface Shared {
 	/** The session that Pi is in; undefined while it is being replaced, when every context is stale. */
 	session?: ExtensionContext;
+	/** Those who wait for the session that Pi goes into. */
+	awaiting: ((session: ExtensionContext) => void)[];
 	peer?: Peer;
 	connection?: Promise<Peer>;
 	opening: boolean;
@@ -29,13 +34,16 @@ const holder = globalThis as { [KEY]?: Shared };
 const NO_PYTHON = `Machine has no Python environment yet.\nNext: /machine setup (it makes one in ${environment()})`;
 
 export default function machine(pi: ExtensionAPI): void {
-	const shared = (holder[KEY] ??= { opening: false, calls: 0, running: 0, toldUnusable: false, serve: async () => null });
+	const shared = (holder[KEY] ??= { awaiting: [], opening: false, calls: 0, running: 0, toldUnusable: false, serve: async () => null });
 	const commands = new Map<string, ExtensionContext>(); // the contexts of the commands that are running
 	const registered = new Set<string>();
 	const problems = registerProviders(pi, registered);
 	const status = new Status();
 	const capture = new Capture(pi);
-	const methods = hostMethods(pi, status, () => registerProviders(pi, registered));
+	const retry = new Retry(pi, new Loan(pi));
+	const ended = new AbortController();
+	const reloadProviders = () => registerProviders(pi, registered);
+	const methods = hostMethods(pi, { status, retry, ended: ended.signal, reloadProviders });
 	let settles = false; // Pi < 0.80 has no agent_settled
 
 	const tell = (name: string, capture?: Params) => shared.peer?.notify("event", { name, capture });
@@ -50,12 +58,14 @@ export default function machine(pi: ExtensionAPI): void {
 	pi.on("session_start", (_event, ctx) => {
 		shared.session = ctx;
 		shared.serve = async (method, params) => {
-			const called = params.ctx && params.ctx !== "session" ? commands.get(params.ctx) : shared.session;
-			if (!called) throw Object.assign(new Error("the session was replaced"), { code: GONE });
+			const isCommand = params.ctx && params.ctx !== "session";
+			const called = isCommand ? commands.get(params.ctx as string) : await sessionNow(shared);
+			if (!called) throw coded(GONE, "the session was replaced");
 			const answer = Object.hasOwn(methods, method) ? methods[method] : undefined;
-			if (!answer) throw Object.assign(new Error(`unknown method ${method}`), { code: UNKNOWN_METHOD });
+			if (!answer) throw coded(UNKNOWN_METHOD, `unknown method ${method}`);
 			return answer(called, params);
 		};
+		for (const tell of shared.awaiting.splice(0)) tell(ctx);
 		shared.peer?.notify("ctx.dead", {}); // the old session's open dialogs never resolve: Python gives up its calls
 		for (const problem of problems.splice(0)) say(ctx, problem, "warning");
 		capture.begin(ctx);
@@ -89,6 +99,7 @@ export default function machine(pi: ExtensionAPI): void {
 		if (capture.isDue(ctx)) tellTurns("session_shutdown", ctx);
 		shared.session = undefined;
 		commands.clear();
+		ended.abort();
 		if (event.reason !== "quit" && event.reason !== "reload") return;
 		delete holder[KEY];
 		await (mayWrite ? shared.peer?.release() : shared.peer?.stop());
@@ -120,6 +131,11 @@ export default function machine(pi: ExtensionAPI): void {
 			},
 		});
 	}
+}
+
+/** The session that Pi is in; while it is being replaced, the one that comes: what Python has to say is not lost between. */
+function sessionNow(shared: Shared): Promise<ExtensionContext> | ExtensionContext {
+	return shared.session ?? new Promise((resolve) => shared.awaiting.push(resolve));
 }
 
 /** The running Python process, or a new one. Rejects with a message for the user where no interpreter will do. */

@@ -3,7 +3,7 @@
 `python bench/engine/training.py [--quick] [--lengths]`: one forward and backward pass over rows whose last 24 tokens
 have weight. The engine and PEFT take turns. Theirs goes row by row or as a batch of two, whichever a first pass says is
 faster (their rate does not depend on the number of rows). Ratios over 1 say that the engine is faster. TRL is measured
-where it is installed (`pip install trl`). With `--repeats` above 1, medians count.
+where it is installed (it comes with the `bench` extra). With `--repeats` above 1, medians count.
 
 Then one row alone, longer and longer: the seconds that a thousand of its tokens take, and the ratio to PEFT where
 PEFT's pass fits into the memory that is free (from 2,048 tokens on one pass each, for they are long).
@@ -19,7 +19,6 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 
 import argparse
 import functools
-import importlib.util
 import json
 import statistics
 import tempfile
@@ -30,14 +29,14 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, get_peft_model
+from huggingface import has_trl, peft_model, quiet, sft_config
+from peft import PeftModel
 from timing import matrix_peak, medians, seconds
-from transformers import AutoModelForCausalLM
 
 from machine.engine import memory
 from machine.engine.models.convert import ensure_model
 from machine.engine.models.llama import Llama
-from machine.engine.models.lora import ALL, MODULES, UNEMBED, Lora
+from machine.engine.models.lora import ALL, MODULES, Lora
 from machine.engine.training.losses import Loss
 from machine.engine.training.trainer import Datum, forward_backward
 from machine.engine.work.futures import is_out_of_memory
@@ -94,13 +93,6 @@ def _labels(tokens: torch.Tensor) -> torch.Tensor:
     return labels
 
 
-def peft_model(folder: Path, modules: Sequence[str]) -> PeftModel:
-    """Transformers' model with a fresh adapter on what the engine calls `modules`."""
-    targets = ["lm_head" if module == UNEMBED else f"{module}_proj" for module in modules]
-    config = LoraConfig(r=RANK, lora_alpha=32, target_modules=targets, task_type="CAUSAL_LM")
-    return get_peft_model(AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32), config)
-
-
 def faster_batch(model: PeftModel, rows: Sequence[list[int]]) -> Sequence[list[int]]:
     """One row or two: what PEFT does more of in a second."""
     return min((rows[:1], rows[:2]), key=lambda batch: seconds(lambda: peft_pass(model, batch), 1) / len(batch))
@@ -110,8 +102,8 @@ def faster_batch(model: PeftModel, rows: Sequence[list[int]]) -> Sequence[list[i
 def trl_seconds(folder: Path, case: Case, batch: int, repeats: int) -> float:
     """The median seconds of a step of TRL's `SFTTrainer` on one batch, its optimiser included."""
     from datasets import Dataset
-    from transformers import AutoTokenizer, PrinterCallback, TrainerCallback
-    from trl import SFTConfig, SFTTrainer
+    from transformers import AutoTokenizer, TrainerCallback
+    from trl import SFTTrainer
 
     class Clock(TrainerCallback):
         """Times the steps."""
@@ -127,20 +119,18 @@ def trl_seconds(folder: Path, case: Case, batch: int, repeats: int) -> float:
             """Stops it."""
             self.steps.append(time.perf_counter() - self.began)
 
-    model = peft_model(folder, MODULES)
+    model = peft_model(folder, MODULES, RANK)
     rows = case.rows(model.config.vocab_size)[:batch]
     data = [{"input_ids": row, "labels": _labels(torch.tensor([row]))[0].tolist()} for row in rows * repeats]
     clock = Clock()
     with tempfile.TemporaryDirectory() as out:
-        config = SFTConfig(
-            output_dir=out, per_device_train_batch_size=batch, max_steps=repeats, max_length=None, report_to=[],
-            gradient_checkpointing=False, use_cpu=True, save_strategy="no", disable_tqdm=True,
-            dataset_kwargs={"skip_prepare_dataset": True}, bf16=False,
+        config = sft_config(
+            Path(out), per_device_train_batch_size=batch, max_steps=repeats,
+            dataset_kwargs={"skip_prepare_dataset": True},
         )  # fmt: skip
         trainer = SFTTrainer(model, config, train_dataset=Dataset.from_list(data), callbacks=[clock],
                              processing_class=AutoTokenizer.from_pretrained(folder))  # fmt: skip
-        trainer.remove_callback(PrinterCallback)
-        trainer.train()
+        quiet(trainer).train()
     return statistics.median(clock.steps)
 
 
@@ -183,11 +173,11 @@ def main() -> None:
     folder = asked.model or ensure_model(print)
     model = Llama.load(folder)
     modules = ALL if asked.unembed else MODULES
-    lora, peft = Lora.new(model.config, RANK, 0, modules), peft_model(folder, modules)
+    lora, peft = Lora.new(model.config, RANK, 0, modules), peft_model(folder, modules, RANK)
     memory.bound()
-    trl = folder if importlib.util.find_spec("trl") and not asked.unembed else None
+    trl = folder if has_trl() and not asked.unembed else None
     if trl is None:
-        print("TRL is left out: it is not installed (pip install trl), or cannot train the unembedding")
+        print("TRL is left out: it is not installed, or cannot train the unembedding")
     print(f"{torch.get_num_threads()} threads, torch {torch.__version__}, {folder.name}, fp32\n")
     others = ["peft"] if trl is None else ["peft", "trl"]
     print(f"{'tokens/s':<44}{'engine':>8}{''.join(f'{name:>8}{chr(32):>8}' for name in others)}")

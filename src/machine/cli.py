@@ -9,10 +9,10 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from machine.commands import help_text, run
-from machine.host import Level, LiveSession
+from machine.host import Completion, Level, LiveSession, Retried
 from machine.report import Report, as_json, marked, printable
 
 if TYPE_CHECKING:
@@ -91,6 +91,20 @@ class ShellHost:
             sys.stderr.write(f"\r\x1b[K{message[: columns - 1]}")
         self._open_line = message is not None
         sys.stderr.flush()
+
+    def complete(
+        self,
+        system: str,
+        said: Sequence[tuple[Literal["user", "assistant"], str]],
+        model: str | None = None,
+        max_tokens: int = 4096,
+    ) -> Completion | None:
+        """A shell has no model."""
+        return None
+
+    def retry(self, entry: str, hint: str, model: str | None = None) -> Retried | None:
+        """A shell has no session."""
+        return None
 
     def models_changed(self) -> None:
         """A shell lists no models."""

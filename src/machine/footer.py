@@ -10,7 +10,7 @@ UNTAGGED = "last turn untagged"
 
 
 def footer(cwd: Path, session: str, answer: str | None) -> str:
-    """Counts by tag, whether turns are captured unasked, and whether the last turn is in the pool.
+    """Counts by tag, whether turns are captured unasked, pending corrections, and whether the last turn is in the pool.
 
     Empty where there is nothing to say, or where the user has switched it off. `answer` is the entry id of the last
     turn's final answer, None if there is no turn that could be tagged. Costs a look into the pool's index, never a read
@@ -25,10 +25,22 @@ def footer(cwd: Path, session: str, answer: str | None) -> str:
         return ""
     pool = project.pool
     counts = pool.counts()
+    pending = _pending(project)
     parts = [", ".join(f"{counts[tag]} {tag}" for tag in TAGS if counts.get(tag))]
     if settings.auto:
         parts.append(AUTO)
+    if pending:
+        parts.append(f"{pending} correction{'s' * (pending > 1)} pending")
     if answer is not None and answer not in pool.tagged_entries(session):
         parts.append(UNTAGGED)
     said = " · ".join(filter(None, parts))
     return f"machine: {said}" if said else ""
+
+
+def _pending(project: Project) -> int:
+    """Corrections that no good turn has answered yet; nobody who has none pays for it."""
+    if not project.corrections.exists():
+        return 0
+    from machine.correction.ledger import Ledger
+
+    return len(Ledger(project).pending())

@@ -32,6 +32,34 @@ class LiveSession:
     tools: Sequence[dict[str, Any]] = field(default=())
 
 
+@dataclass(frozen=True)
+class Completion:
+    """One answer of a model: its text without its thinking, the `provider/id` that answered, tokens, US dollars.
+
+    The price is the host's own reckoning, zero where it knows none.
+    """
+
+    text: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    cost: float
+
+
+@dataclass(frozen=True)
+class Retried:
+    """How a retry ended, where the session stands after it (its leaf), and the `provider/id` that was asked.
+
+    `failed`: the run ended in an error, which `detail` holds. `aborted`: the user stopped it. `not_started`: nothing
+    was asked, the session stands where it stood, and `detail` says why. An answer has a `detail` where it was cut off.
+    """
+
+    outcome: Literal["answered", "failed", "aborted", "not_started"]
+    leaf: str | None
+    model: str
+    detail: str = ""
+
+
 class Host(Protocol):
     """The seam between a command and its caller. Every dialog returns None or False where nobody can answer."""
 
@@ -73,6 +101,37 @@ class Host(Protocol):
         """Shows the latest line of a long job in place of the one before; None ends it.
 
         `detail` is more of the same in a few lines, for a host that has the room.
+        """
+        ...
+
+    def complete(
+        self,
+        system: str,
+        said: Sequence[tuple[Literal["user", "assistant"], str]],
+        model: str | None = None,
+        max_tokens: int = 4096,
+    ) -> Completion | None:
+        """One answer of a model, without tools, outside the session; None where the host has no model at all.
+
+        `model` is `provider/id`; by default, the one that the user works with.
+
+        Raises:
+            ServiceError: no such model, no key for it, an error of its service, an answer that is empty or was cut off
+                by its length, or none within the host's limit.
+        """
+        ...
+
+    def retry(self, entry: str, hint: str, model: str | None = None) -> Retried | None:
+        """Goes back to before the user's message `entry` and has it answered anew; None where the host cannot.
+
+        The answer so far stays in the session, on a branch of its own. `hint` is put in front of the model for this
+        run alone and is kept nowhere. `model`, a `provider/id`, answers in place of the user's, which is set again,
+        thinking level included, when this returns or raises.
+
+        Raises:
+            ServiceError: no such model, no key for it, or a host too old for this; nothing has moved.
+            Refused: `entry` is no message of the user in this session, or the agent is at work; nothing has moved. Or
+                the session was replaced before the run ended.
         """
         ...
 

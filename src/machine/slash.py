@@ -6,7 +6,7 @@ words and no syntax error.
 
 import re
 
-OWN = ("good", "tagged", "train", "tinker")
+OWN = ("good", "correction", "corrections", "tagged", "train", "tinker")
 """Commands with a slash of their own; every other one is a word of `/machine`."""
 
 SPACE = " \t\r\n"

@@ -70,12 +70,15 @@ def capture(
 ) -> Captured:
     """The last turn before `leaf`; `answer` replaces the text of its last assistant message, whose calls stay.
 
+    A turn that is tagged bad may have been stopped by the user.
+
     Raises:
         Refused: the turn cannot be rebuilt exactly, or nothing in it can be learnt; the message names the entry.
         SessionFault: the branch to `leaf` is damaged.
     """
     branch = session.path(leaf)
-    return capture_turn(branch, last_turn(branch), tag=tag, note=note, answer=answer, recorder=recorder)
+    turn = last_turn(branch, stopped=tag == "bad")
+    return capture_turn(branch, turn, tag=tag, note=note, answer=answer, recorder=recorder)
 
 
 def capture_turn(
@@ -145,7 +148,8 @@ def _epochs(branch: Branch, turn: Turn) -> Iterator[tuple[int, list[str]]]:
             first = next((call for call in unanswered if call[0] == said.tool_call_id), None)
             unanswered = [call for call in unanswered if call is not first]
         if isinstance(said, Assistant) and entry.id not in omitted:
-            unanswered += [(call.id, f"({call.name}) of entry {entry.id}") for call in calls_of(said)]
+            waited = calls_of(said) if at < turn.end or not turn.stopped else []
+            unanswered += [(call.id, f"({call.name}) of entry {entry.id}") for call in waited]
             end = at
             targets.append(entry.id)
     for id, what in unanswered:
@@ -224,12 +228,12 @@ def _row(
     messages, tools = tuple(clean["messages"]), tuple(clean["tools"])
     session = branch.session
     return Row(
-        id=_new_id(),
+        id=new_id(),
         tag=tag,
         messages=messages,
         tools=tools,
         target=target,
-        created_at=datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+        created_at=now(),
         source=Source(
             host=recorder.host,
             host_version=recorder.version,
@@ -248,10 +252,16 @@ def _row(
     )
 
 
-def _new_id() -> str:
+def new_id() -> str:
+    """An id for a row: ids sort by the time that they were made."""
     from ulid import ULID
 
     return f"t_{ULID()}"
+
+
+def now() -> str:
+    """The time as rows have it: UTC, ISO 8601, to the millisecond."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
 
 
 def preview(row: Row, width: int = 60) -> tuple[str, str]:

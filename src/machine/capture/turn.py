@@ -22,10 +22,14 @@ _LARGE = 1 << 22
 
 @dataclass(frozen=True)
 class Turn:
-    """Indices into the branch: the user message that began the turn, and its last assistant message."""
+    """Indices into the branch: the user message that began the turn, and its last assistant message.
+
+    `stopped`: the user stopped it, or it failed, after that message; what the message calls for may have no result.
+    """
 
     start: int
     end: int
+    stopped: bool = False
 
     def entries(self, branch: Branch) -> tuple[str, ...]:
         """The ids of the turn's entries, which are what makes it this turn and no other."""
@@ -43,8 +47,10 @@ class _Spoken:
     omitted: bool
 
 
-def last_turn(branch: Branch) -> Turn:
+def last_turn(branch: Branch, *, stopped: bool = False) -> Turn:
     """Finds the last turn. Reads no more of the branch than the turn and what edits it.
+
+    With `stopped` a turn that the user stopped, or that failed, counts up to what the model had said whole until then.
 
     Raises:
         Refused: there is none, it has no answer yet, or its last attempt failed.
@@ -52,8 +58,11 @@ def last_turn(branch: Branch) -> Turn:
     backwards = _spoken(branch, reversed(branch.of_type("message")))
     tried: _Spoken | None = None
     last: _Spoken | None = None
+    cut = False
     for last in backwards:
-        if not last.omitted:
+        if stopped and not last.omitted and (last.failed or (cut and last.role is ToolResult)):
+            cut = True
+        elif not last.omitted:
             break
         tried = tried or (last if last.role is Assistant else None)
     if last is None or last.omitted:
@@ -67,7 +76,7 @@ def last_turn(branch: Branch) -> Turn:
         )
     if last.failed:
         raise Refused(f"the last turn {_FAILED[last.failed]} (entry {last.entry})", next_step="send it again, then tag")
-    return Turn(_start(last, backwards), last.at)
+    return Turn(_start(last, backwards), last.at, stopped=cut)
 
 
 def turns(branch: Branch) -> tuple[list[Turn], list[str]]:

@@ -15,11 +15,15 @@ from machine.report import Report
 # command word -> (module in this package, its command, what it does); a module is imported when its word is used
 COMMANDS = {
     "good": ("good", "good", "Keep the last turn as a good example."),
+    "correction": ("correction", "correction", "The last turn was wrong: keep it as bad, approve the right reasoning."),
+    "corrections": ("corrections", "corrections", "What was corrected, how far it has come, and its preference pairs."),
     "import": ("importing", "import_", "Every turn of session files, each once."),
     "tagged": ("tagged", "tagged", "Recent rows of this project's pool, or one row whole."),
     "data": ("data", "data", "Where this project's data lies, what is in it, what was refused."),
     "auto": ("settings", "auto", "Capture turns unasked, or stop it: compacted spans and headless runs."),
     "footer": ("settings", "footer", "Whether Pi's footer speaks of this project."),
+    "contributors": ("settings", "contributors", "The models that propose a reasoning in a correction."),
+    "teacher": ("settings", "teacher", "The model that does a corrected turn again."),
     "train": ("train", "train", "Validate, train, evaluate."),
     "tinker": ("tinker", "tinker", "Tinker models and checkpoints as Pi models."),
     "engine": ("engine", "engine", "The embedded engine: Tinker's API on this machine."),

@@ -1,19 +1,20 @@
-"""`/machine auto` and `/machine footer`: what the user switches on and off for one project."""
+"""`/machine auto`, `footer`, `contributors` and `teacher`: what the user chooses for one project."""
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
-from machine.errors import StoreError
+from machine.errors import StoreError, UsageError
 from machine.home import machine_home
 from machine.host import Host
 from machine.report import Report
 from machine.store.files import explained, locked, private_folder, write_private
 from machine.store.project import Project
 
+WORK = "the model that you work with"
 _STATES = click.Choice(["on", "off"])
 _KEPT = "the turns that a compaction summarises; every completed turn of pi in print, json and rpc mode"
 
@@ -60,6 +61,51 @@ def footer(host: Host, state: str | None) -> Report:
         data={"footer": on, "project": str(project.root)},
         next_step=f"machine footer {_word(not on)}",
     )
+
+
+@click.command()
+@click.argument("models", nargs=-1, metavar="[MODEL...|default]")
+@click.pass_obj
+def contributors(host: Host, models: tuple[str, ...]) -> Report:
+    """The models (provider/id, as Pi lists them) that propose a reasoning in a correction. At first the work model."""
+    project = Project.at(host.cwd)
+    if models:
+        project.set(contributors=_models(models))
+    chosen = project.settings().contributors
+    return Report(
+        title=f"A reasoning is proposed by {', '.join(chosen) or WORK}",
+        rows=[("Project", str(project.root))],
+        notes=["they are sent what the model saw before the rejected turn, and the turn; secrets are redacted first"],
+        data={"contributors": list(chosen), "project": str(project.root)},
+        next_step="machine contributors default" if chosen else "machine contributors PROVIDER/MODEL",
+    )
+
+
+@click.command()
+@click.argument("model", required=False, metavar="[MODEL|default]")
+@click.pass_obj
+def teacher(host: Host, model: str | None) -> Report:
+    """The model (provider/id, as Pi lists it) that does a corrected turn again. At first the work model."""
+    project = Project.at(host.cwd)
+    if model is not None:
+        project.set(teacher=next(iter(_models([model])), None))
+    chosen = project.settings().teacher
+    return Report(
+        title=f"A corrected turn is done again by {chosen or WORK}",
+        rows=[("Project", str(project.root))],
+        data={"teacher": chosen, "project": str(project.root)},
+        next_step="machine teacher default" if chosen else "machine teacher PROVIDER/MODEL",
+    )
+
+
+def _models(words: Sequence[str]) -> tuple[str, ...]:
+    if list(words) == ["default"]:
+        return ()
+    for word in words:
+        provider, slash, name = word.partition("/")
+        if not (provider and slash and name):
+            raise UsageError(f"{word!r} is no provider/model", next_step="pi --list-models, or the word default")
+    return tuple(dict.fromkeys(words))
 
 
 def _setting(project: Project, name: str, state: str | None) -> bool:

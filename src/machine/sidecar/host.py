@@ -4,16 +4,19 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from machine.errors import Refused
-from machine.host import Level, LiveSession
+from machine.errors import Refused, ServiceError
+from machine.host import Completion, Level, LiveSession, Retried
 from machine.report import Report, as_markdown, as_text
 from machine.rpc import GONE, Peer, RpcError
 from machine.slash import as_typed_in_pi
 
 SESSION = "session"
 """The context of whichever session Pi is in; a command has a context of its own, which ends with its session."""
+
+NO_MODEL, REFUSED, FAILED = -32002, -32003, -32000
+"""What `extension/errors.ts` says of a request that Pi could not fulfil; `FAILED` is any other."""
 
 LEVELS: dict[int, Level] = {0: "info", 1: "error", 2: "warning"}
 
@@ -105,6 +108,29 @@ class PiHost:
             self._tell("ui.setWidget", lines=list(detail) or None)
         self._detailed = bool(detail)
 
+    def complete(
+        self,
+        system: str,
+        said: Sequence[tuple[Literal["user", "assistant"], str]],
+        model: str | None = None,
+        max_tokens: int = 4096,
+    ) -> Completion | None:
+        """One answer of one of Pi's models, with Pi's keys, no tools, no thinking; within two minutes."""
+        messages = [list(message) for message in said]
+        answer = self._ask_model("model.complete", system=system, said=messages, model=model, maxTokens=max_tokens)
+        return Completion(
+            text=answer["text"],
+            model=answer["model"],
+            input_tokens=answer["inputTokens"],
+            output_tokens=answer["outputTokens"],
+            cost=answer["cost"],
+        )
+
+    def retry(self, entry: str, hint: str, model: str | None = None) -> Retried | None:
+        """Has Pi answer the user's message `entry` anew, on a branch of its own, as `extension/retry.ts` says."""
+        ended = self._ask_model("turn.retry", entry=entry, hint=hint, model=model)
+        return Retried(outcome=ended["outcome"], leaf=ended["leaf"], model=ended["model"], detail=ended["detail"])
+
     def models_changed(self) -> None:
         """Lets Pi read the list of models anew, and says what is wrong with it."""
         for problem in self._ask("pi.registerProviders"):
@@ -123,6 +149,18 @@ class PiHost:
         except RpcError as error:
             if error.code == GONE:
                 raise SessionReplaced from error
+            raise
+
+    def _ask_model(self, method: str, **params: Any) -> Any:
+        try:
+            return self._ask(method, **params)
+        except RpcError as error:
+            if error.code == NO_MODEL:
+                raise ServiceError(str(error), next_step="name a model that /model lists") from error
+            if error.code == REFUSED:
+                raise Refused(str(error), next_step="try again when Pi is idle, in the session of the turn") from error
+            if error.code == FAILED:
+                raise ServiceError(str(error), next_step="try again, or with another model") from error
             raise
 
     def _tell(self, method: str, **params: Any) -> None:

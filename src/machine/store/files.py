@@ -6,6 +6,7 @@ or another user's file in the way is refused instead of followed.
 """
 
 import contextlib
+import datetime
 import errno
 import os
 import secrets
@@ -84,18 +85,21 @@ def write_private(path: Path, data: bytes) -> None:
         raise
 
 
-def append_line(path: Path, line: bytes, *, cut_torn: bool = False) -> None:
+def append_line(path: Path, line: bytes, *, cut_torn: bool = False, torn: Path | None = None) -> None:
     """Appends one line (its LF is added) and syncs; for small logs that one process at a time writes.
 
-    A line that cannot be written whole is cut off again. With `cut_torn`, what a crash left of a line is cut off too,
-    so that it cannot spoil this one.
+    A line that cannot be written whole is cut off again. What a crash left of a line is moved to the file `torn`, where
+    one is given, or cut off with `cut_torn`, so that it cannot spoil this one.
     """
     descriptor = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         with explained(path):
-            size, torn = torn_tail(descriptor)
-            if cut_torn and torn:
-                size -= len(torn)
+            size, tail = torn_tail(descriptor)
+            if tail and torn is not None:
+                stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+                append_line(torn, f"# set aside {stamp}\n".encode() + tail)
+            if tail and (cut_torn or torn is not None):
+                size -= len(tail)
                 os.ftruncate(descriptor, size)
             if not size:
                 sync_folder(path.parent)

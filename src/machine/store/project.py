@@ -60,6 +60,11 @@ class Project:
         return Blobs(self.folder / "blobs")
 
     @property
+    def corrections(self) -> Path:
+        """The ledger of corrections."""
+        return self.folder / "corrections.jsonl"
+
+    @property
     def train(self) -> Path:
         """What `/train sft` writes."""
         return self.folder / "train"
@@ -90,7 +95,7 @@ class Project:
         """
         return read_settings(self._settings)
 
-    def set(self, **changes: bool) -> Settings:
+    def set(self, **changes: object) -> Settings:
         """Changes some of the settings, durably, and returns them all.
 
         Raises:

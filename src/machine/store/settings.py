@@ -16,10 +16,17 @@ SETTINGS_VERSION = 1
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """`auto`: compacted spans and headless runs are captured unasked. `footer`: Pi's status line speaks of the pool."""
+    """What the user chose for one project.
+
+    `auto`: compacted spans and headless runs are captured unasked. `footer`: Pi's status line speaks of the pool.
+    `contributors`: the models (provider/id) that propose a reasoning in a correction, `teacher`: the one that does a
+    turn again; none: the model that the user works with.
+    """
 
     auto: bool = False
     footer: bool = True
+    contributors: tuple[str, ...] = ()
+    teacher: str | None = None
 
 
 def read_settings(path: Path) -> Settings:
@@ -31,7 +38,7 @@ def read_settings(path: Path) -> Settings:
     return _settings(path, _plain(path))
 
 
-def changed(path: Path, changes: Mapping[str, bool]) -> bytes:
+def changed(path: Path, changes: Mapping[str, object]) -> bytes:
     """What the file holds once some of the settings are changed.
 
     Raises:

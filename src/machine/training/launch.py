@@ -19,9 +19,10 @@ from pathlib import Path
 from types import TracebackType
 
 from machine.errors import TrainingError
+from machine.store.files import write_all
 from machine.training.gate import GO
 
-LIBRARIES = ("tinker", "transformers.models.auto.tokenization_auto", "tinker_cookbook.renderers")
+LIBRARIES = ("tinker", "transformers.tokenization_utils_base", "tinker_cookbook.renderers")
 """What a page takes seconds to load."""
 
 _LAST_LINES = 5
@@ -69,11 +70,14 @@ class Page:
         with self._errors, self._child:
             pass
 
-    def run(self, progress: Callable[[str], None]) -> Fault | None:
-        """Runs the page to its end, every line that it prints given to `progress`. None: it succeeded."""
+    def run(self, progress: Callable[[str], None], given: bytes = b"") -> Fault | None:
+        """Runs the page to its end, every line that it prints given to `progress`. None: it succeeded.
+
+        `given` is what was rendered already (see `handover`).
+        """
         if self._child.stdin is not None:
             with contextlib.suppress(BrokenPipeError), self._child.stdin as stdin:
-                stdin.write(GO)
+                write_all(stdin.fileno(), GO + given)
         stopped = _follow(self._child, progress)
         if self._child.returncode == 0:
             return None

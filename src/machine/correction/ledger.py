@@ -1,0 +1,274 @@
+"""The ledger of corrections: `corrections.jsonl`, append-only, one event a line.
+
+A correction is what its events say, in order: nothing in the file is ever changed. What a crash can lose: nothing that
+`append` has returned for. An event is written under the project's lock and synced; bytes after the last LF (a crash in
+the middle of a write) are moved to `corrections.torn` before the next event. Secrets are redacted before anything is
+written. Lines that are not events are counted and named, and spoil no other.
+"""
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias, TypeVar
+
+import msgspec
+
+from machine.errors import Refused
+from machine.privacy.redact import redacted
+from machine.store.files import append_line, explained, locked
+from machine.store.project import Project
+from machine.trace import canonical, well_formed
+
+LEDGER_VERSION = 1
+
+State = Literal["open", "approved", "retried", "linked", "dropped"]
+STATES: tuple[State, ...] = ("open", "approved", "retried", "linked", "dropped")
+PENDING: tuple[State, ...] = ("open", "approved", "retried")
+
+
+class _Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """What every event says: the correction that it is of, and when it was (UTC, ISO 8601)."""
+
+    correction: str
+    at: str = ""
+    version: int = LEDGER_VERSION
+
+
+class Opened(_Event, frozen=True, tag="opened"):
+    """The user rejected a turn: its rows in the pool (tag bad), and what was said of it.
+
+    `answer` is what the answer should have been (`--as`); `question` what began the turn, on one line.
+    """
+
+    rows: tuple[str, ...]
+    session: str
+    entries: tuple[str, ...]
+    question: str = ""
+    words: str = ""
+    answer: str | None = None
+
+
+class Diagnosis(msgspec.Struct, frozen=True):
+    """What the turn did, what was wanted, and the message (index into the row's) where it went wrong."""
+
+    did: str
+    wanted: str
+    message: int
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """Where a proposal comes from.
+
+    `prompt` is the SHA-256 (hex) of all that the model was sent; tokens and cost (US dollars) are of all `attempts`.
+    """
+
+    contract: str
+    model: str
+    prompt: str
+    attempts: int
+    input_tokens: int
+    output_tokens: int
+    cost: float
+
+
+class Caught(msgspec.Struct, frozen=True):
+    """A hygiene gate that a reasoning fails: the rule, and why."""
+
+    rule: str
+    reason: str
+
+
+class Proposed(_Event, frozen=True, tag="proposed"):
+    """A contributor's reasoning (`proposal` is its number in the correction, from 1) and what the gates say of it."""
+
+    proposal: int
+    reasoning: str
+    diagnosis: Diagnosis
+    evidence: Evidence
+    caught: tuple[Caught, ...] = ()
+
+
+class NotProposed(_Event, frozen=True, tag="not_proposed"):
+    """A contributor was asked and gave nothing that could be used; `evidence` where it answered at all."""
+
+    model: str
+    why: str
+    evidence: Evidence | None = None
+
+
+class Declined(_Event, frozen=True, tag="declined"):
+    """The user wants none of the proposals so far."""
+
+
+class Approved(_Event, frozen=True, tag="approved"):
+    """The user approved a reasoning: a proposal as it was, one that the user edited, or the user's own.
+
+    `overridden` names the gates that it fails and that the user set aside; `caught` says why it failed them.
+    """
+
+    reasoning: str
+    origin: Literal["proposed", "edited", "written"]
+    proposal: int | None = None
+    caught: tuple[Caught, ...] = ()
+    overridden: tuple[str, ...] = ()
+
+
+class Retry(_Event, frozen=True, tag="retried"):
+    """The turn was done again with the approved reasoning as a hint: how it ended, by whom, and where it stands."""
+
+    outcome: str
+    model: str
+    leaf: str | None = None
+    detail: str = ""
+
+
+class Linked(_Event, frozen=True, tag="linked"):
+    """A good turn answers the correction: its rows in the pool. `how` says what made it the one."""
+
+    rows: tuple[str, ...]
+    how: str
+
+
+class Dropped(_Event, frozen=True, tag="dropped"):
+    """The user wants no more of it. What it led to before stays."""
+
+    why: str = ""
+
+
+_Kind = TypeVar("_Kind", bound=_Event)
+Event: TypeAlias = Opened | Proposed | NotProposed | Declined | Approved | Retry | Linked | Dropped
+
+
+@dataclass
+class Correction:
+    """One correction as its events tell it, oldest first."""
+
+    opened: Opened
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def id(self) -> str:
+        """`c_` and a ULID."""
+        return self.opened.correction
+
+    @property
+    def state(self) -> State:
+        """How far it has come; what ends it counts for more than what came after."""
+        seen = {type(event) for event in self.events}
+        if Dropped in seen:
+            return "dropped"
+        if Linked in seen:
+            return "linked"
+        if self.approved is None:
+            return "open"
+        return "retried" if any(r.outcome == "answered" for r in self.of(Retry)) else "approved"
+
+    @property
+    def pending(self) -> bool:
+        """Whether a good turn is still to come."""
+        return self.state in PENDING
+
+    @property
+    def approved(self) -> Approved | None:
+        """The latest approval: the reasoning that counts."""
+        return next(reversed(self.of(Approved)), None)
+
+    def of(self, kind: type[_Kind]) -> list[_Kind]:
+        """Its events of one kind, oldest first."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+@dataclass(frozen=True)
+class Read:
+    """What the ledger holds: the corrections, oldest first, and the lines (1-based) that are no events of theirs."""
+
+    corrections: Sequence[Correction]
+    damaged: Sequence[tuple[int, str]]
+
+
+class Ledger:
+    """The corrections of one project. Cheap to make; the file is opened by the method that needs it."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.path = project.corrections
+
+    def append(self, event: Event) -> Event:
+        """Adds an event, durably, and returns it as it was written: dated, and with its secrets redacted.
+
+        Raises:
+            StoreError: it could not be written; the ledger is as it was.
+        """
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        dated = msgspec.structs.replace(event, at=now)
+        clean, _ = redacted(well_formed(msgspec.to_builtins(dated)))
+        written: Event = msgspec.convert(clean, Event)
+        self.project.make()
+        with locked(self.project.pool.lock):
+            append_line(self.path, canonical(written), torn=self.path.with_suffix(".torn"))
+        return written
+
+    def drop(self, correction: Correction, why: str) -> None:
+        """Ends a correction.
+
+        Raises:
+            StoreError: it could not be written; the ledger is as it was.
+        """
+        correction.events.append(self.append(Dropped(correction=correction.id, why=why)))
+
+    def read(self) -> Read:
+        """Every correction.
+
+        Raises:
+            StoreError: the file is there and cannot be read.
+        """
+        corrections: dict[str, Correction] = {}
+        damaged: list[tuple[int, str]] = []
+        for number, line in enumerate(self._lines(), 1):
+            if not line.strip():
+                continue
+            try:
+                event = _DECODER.decode(line)
+            except (msgspec.MsgspecError, RecursionError) as error:
+                damaged.append((number, str(error)))
+                continue
+            if event.version > LEDGER_VERSION:
+                damaged.append((number, f"of version {event.version}, from a newer Machine"))
+            elif isinstance(event, Opened) and event.correction not in corrections:
+                corrections[event.correction] = Correction(event, [event])
+            elif not isinstance(event, Opened) and event.correction in corrections:
+                corrections[event.correction].events.append(event)
+            else:
+                damaged.append((number, f"says {event.__struct_config__.tag} of {event.correction} out of order"))
+        return Read(list(corrections.values()), damaged)
+
+    def pending(self) -> list[Correction]:
+        """Those that no good turn has answered yet, oldest first."""
+        return [each for each in self.read().corrections if each.pending]
+
+    def find(self, prefix: str) -> Correction:
+        """The correction whose id begins with `prefix`.
+
+        Raises:
+            Refused: none or several do.
+        """
+        found = [each for each in self.read().corrections if each.id.startswith(prefix)]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise Refused(f"{prefix!r} begins the ids of several corrections", next_step="type more of the id")
+        raise Refused(f"no correction {prefix!r} in this project", next_step="machine corrections")
+
+    def _lines(self) -> list[bytes]:
+        with explained(self.path):
+            return self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
+
+
+def new_id() -> str:
+    """An id for a correction: ids sort by the time that they were made."""
+    from ulid import ULID
+
+    return f"c_{ULID()}"
+
+
+_DECODER = msgspec.json.Decoder(Event)
