@@ -13,7 +13,7 @@ from machine.slash import OWN
 _HEAD = """# Commands
 
 Every command has two doors. In a shell it is `machine WORDS`; in Pi it is a slash command with the same words: `/good`,
-`/tagged`, `/train ...` and `/tinker ...` have a slash of their own, the others follow `/machine`.
+`/correction`, `/corrections`, `/tagged`, `/train ...` and `/tinker ...` have a slash of their own, the others follow `/machine`.
 
 `--json` anywhere prints the whole result as one line of JSON (in a shell). Exit codes: 0 done, 1 failed, 2 refused or
 badly asked for. The last line of a failure says what to do next.
@@ -31,6 +31,8 @@ def _commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[tupl
         command = group.get_command(context, name)
         assert command is not None
         if isinstance(command, click.Group):
+            if command.invoke_without_command:
+                yield (*words, name), command
             yield from _commands(command, (*words, name))
         else:
             yield (*words, name), command
@@ -39,6 +41,8 @@ def _commands(group: click.Group, words: tuple[str, ...]) -> Iterator[tuple[tupl
 def _section(words: tuple[str, ...], command: click.Command) -> str:
     context = click.Context(command, info_name=" ".join(words))
     arguments = [p.make_metavar(context) for p in command.params if isinstance(p, click.Argument)]
+    if isinstance(command, click.Group):
+        arguments.append(command.subcommand_metavar)
     slash = f"/{' '.join(words)}" if words[0] in OWN else f"/machine {' '.join(words)}"
     call = " ".join([slash, *arguments])
     lines = [f"\n## {' '.join(words)}\n", f"{' '.join((command.help or '').split())}\n", f"    {call}\n"]
