@@ -110,6 +110,29 @@ def test_many_greedy_answers_are_refused(store):
     assert report.next_step.endswith("--temperature 1")
 
 
+@pytest.mark.parametrize("words", [("--top-p", "nan"), ("--temperature", "nan"), ("--top-p", "0"), ("--top-p", "1.5")])
+def test_a_parameter_out_of_bounds_is_named(store, words):
+    suite(store, case_of("a"))
+    report = machine("baseline", *words, "--yes")
+    assert (report.exit_code, f"{words[0]}: Expected `float`" in report.title) == (2, True)
+
+
+def test_a_baseline_that_cannot_be_read_is_said_before_a_checkpoint_is_asked(store):
+    suite(store, case_of("a"))
+    (store.evals / "baseline.json").write_text('{"name": "base')
+    report = machine("checkpoint", "tinker://x/sampler_weights/y", "--yes")
+    assert (report.exit_code, "baseline.json is damaged" in report.title) == (2, True)
+    assert report.next_step == "machine train eval baseline"
+
+
+def test_a_case_that_the_run_trained_on_is_refused_though_the_recipe_now_holds_it_out(store):
+    trained = run(["train", "run", "--yes", "--steps", "1", "--test-size", "0"], ShellHost(quiet=True))
+    assert trained.exit_code == 0, trained.title
+    assert machine("init").data["cases"] == 2
+    report = machine("checkpoint", "--yes")
+    assert (report.exit_code, "2 cases were trained on and prove nothing" in report.title) == (2, True)
+
+
 def test_a_rubric_s_secret_goes_nowhere(store, monkeypatch):
     monkeypatch.setenv("DOOR_PASSWORD", "open-sesame-99")
     monkeypatch.setenv("TINKER_BASE_URL", "http://example.invalid")
@@ -125,7 +148,8 @@ def test_baseline_and_checkpoint(store):
         case_of("a", weight=3, tags=["x", "y"]),
         case_of("b", tags=["y"], scorer={"kind": "contains", "value": "no such words"}),
     )
-    before = machine("baseline", "--yes", "--max-tokens", "5", "--samples", "2", "--temperature", "0.7", "--seed", "4")
+    how = ["--max-tokens", "5", "--samples", "2", "--temperature", "0.7", "--seed", "4", "--top-p", "0.9"]
+    before = machine("baseline", "--yes", *how)
     assert before.exit_code == 0, before.title
     assert (before.data["passed"], before.data["weighted"]) == (1, 0.75)
     assert before.data["tags"] == {"x": {"passed": 1, "cases": 1}, "y": {"passed": 1, "cases": 2}}
@@ -136,8 +160,16 @@ def test_baseline_and_checkpoint(store):
     after = machine("checkpoint", "--yes")
     assert after.exit_code == 0, after.title
     kept = json.loads((store.evals / f"{after.data['record']}.json").read_text())
-    assert kept["parameters"] == {"max_tokens": 5, "temperature": 0.7, "seed": 4, "samples": 2, "top_p": 1.0}
+    assert kept["parameters"] == {"max_tokens": 5, "temperature": 0.7, "seed": 4, "samples": 2, "top_p": 0.9}
     assert len(kept["samples"]) == 4
     assert kept["samples"][1]["number"] == 1
     assert kept["proof"]["path"] == trained.data["sampler"]
     assert after.data["identical"] is kept["identical"]
+    asked = machine("checkpoint")
+    assert "the baseline was asked" not in asked.title
+    suite(store, case_of("a", weight=2))
+    asked = machine("checkpoint", "--max-tokens", "6")
+    words = (
+        "baseline was asked with another suite and other sampling parameters (max-tokens 5 and 6), and must be asked"
+    )
+    assert words in asked.title

@@ -1,6 +1,8 @@
 """The daily loop through the commands: validate, write the page, train, measure, use; with the engine behind."""
 
 import json
+import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -12,7 +14,7 @@ from machine.errors import Refused
 from machine.store.project import Project
 from machine.tinker.service import endpoint
 from machine.training.config import read_config
-from machine.training.run import Run, State
+from machine.training.run import Run, State, runs
 from machine.training.script import Arguments, Data, begin
 from students import questions, row, user
 
@@ -171,6 +173,48 @@ def test_a_resumed_run_keeps_its_own_recipe(service, pool):
     done.write_state(msgspec.structs.replace(done.state, status="interrupted"))
     changed = machine("train", "run", "--resume", done.id, "--yes")
     assert (changed.exit_code, "rows changed" in changed.title) == (2, True)
+
+
+def test_the_page_renders_nothing_that_was_rendered_for_the_summary(service, pool):
+    machine("train", "sft", "--test-size", "2")
+    page = pool.train / "train_sft.py"
+    text = page.read_text()
+    page.write_text(
+        text.replace("HERE =", "import machine.training.handover\n\nmachine.training.handover.render = None\nHERE =")
+    )
+    trained = machine("train", "run", "--yes", "--steps", "1")
+    assert trained.exit_code == 0, trained.title
+    page.write_text(text)
+    done = subprocess.run([sys.executable, str(page), "--steps", "1"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    kept = [each.config["data"]["sha256"] for each in runs(pool.runs)]
+    assert len(kept) == 2
+    assert kept[0] == kept[1]
+
+
+def test_a_run_that_is_being_trained_is_not_resumed(service, pool):
+    machine("train", "sft")
+    begun = Run(pool.runs / "20260101-000000-aaaa")
+    begun.write_config({})
+    begun.write_state(State("running", 2, 9, "2026-01-01T00:00:00+00:00", 77))
+    begun.claim()
+    refused = machine("train", "run", "--resume", "--yes")
+    assert refused.exit_code == 2
+    words = f"run {begun.id} is being trained by process 77, since 2026-01-01T00:00:00+00:00, and is at step 2 of 9"
+    assert words in refused.title
+
+
+def test_a_page_that_does_not_train_is_no_success(service, pool):
+    machine("train", "sft")
+    page = pool.train / "train_sft.py"
+    page.write_text(page.read_text().replace("        train()\n", "        del train\n"))
+    report = machine("train", "run", "--yes", "--steps", "1")
+    assert (report.exit_code, "never trained to its last step" in report.title) == (1, True)
+    assert "train_sft.py" in report.next_step
+    page.write_text("print('hello')\n")
+    report = machine("train", "run", "--yes", "--steps", "1")
+    assert report.exit_code != 0
+    assert "train_sft.py" in report.next_step
 
 
 def test_a_model_that_is_not_known_is_named(service, pool):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 
 import msgspec
 import pytest
@@ -11,6 +12,7 @@ from machine.evals import evaluation, judge
 from machine.evals.case import Case, Scorer
 from machine.evals.evaluation import Subject, by_tag, rate, spend
 from machine.evals.record import BASELINE, read_record
+from machine.evals.retention import built_in_cases, measure
 from machine.evals.sample import Parameters
 from machine.tinker import service as services
 from machine.tinker.service import connect, endpoint
@@ -72,6 +74,47 @@ def test_ctrl_c_loses_no_answer(subject, sent, tmp_path):
     assert found.record.answers() == whole.record.answers()
     assert read_record(tmp_path, BASELINE) == found.record
     assert not (tmp_path / "baseline.part.jsonl").exists()
+
+
+def test_retention_goes_on_where_it_was_left(subject, sent, tmp_path, monkeypatch):
+    from tinker import SamplingClient
+
+    monkeypatch.setattr(judge, "MAX_TOKENS", 4)
+    scored, logprobs = [], SamplingClient.compute_logprobs
+    monkeypatch.setattr(
+        SamplingClient, "compute_logprobs", lambda self, prompt: (scored.append(prompt), logprobs(self, prompt))[1]
+    )
+    asked, texts = built_in_cases()[:5], {"a": "The sun rose over the quiet hills.", "b": "for i in range(3): print(i)"}
+    plain = [case for case in asked if not case.tools]
+    few = functools.partial(measure, cases=asked, passages=texts)
+    with connect(endpoint()) as here:
+        for stop, answers in (("retention: asked 2/", 2), ("judged", len(plain))):
+            judged = cases(1, Scorer("judge", "Is it a number?"))
+            with pytest.raises(TrainingError, match="1 of 1 cases are answered"):
+                evaluation.evaluate(here, subject, judged, HOW, tmp_path, interrupt(stop), others=few)
+            lines = (tmp_path / "baseline.part.jsonl").read_text().splitlines()
+            pieces = [line for line in lines if '"retention":{' in line]
+            assert len([line for line in pieces if '"nll":{}' in line]) >= answers
+        assert len(pieces) == len(asked) + len(texts)
+        before = len(scored)
+        sent.clear()
+        found = evaluation.evaluate(here, subject, judged, HOW, tmp_path, others=few)
+        assert (len(sent), len(scored) - before) == (0, 1)  # the verdict was there too; the probe is taken each time
+    kept = [msgspec.json.decode(line)["retention"] for line in pieces]
+    texts_of = {each["case"]: each["text"] for piece in kept for each in piece["samples"]}
+    assert {each.case: each.text for each in found.record.retention.samples} == texts_of
+    assert found.record.retention.nll == {name: nll for piece in kept for name, nll in piece["nll"].items()}
+    assert [sample.case for sample in found.record.retention.samples] == [case.id for case in asked]
+
+
+def test_the_same_evaluation_twice_at_once_is_refused(subject, sent, tmp_path):
+    def second(line):
+        with pytest.raises(Refused, match=f"baseline is already being evaluated by process {os.getpid()}"):
+            evaluate(here, subject, cases(2), HOW, tmp_path)
+
+    with connect(endpoint()) as here:
+        assert len(evaluate(here, subject, cases(2), HOW, tmp_path, second).record.samples) == 2
+    assert len(sent) == 2
 
 
 def test_other_parameters_begin_anew(subject, sent, tmp_path):

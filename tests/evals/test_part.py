@@ -7,6 +7,7 @@ from machine.errors import StoreError
 from machine.evals.case import Case, Scorer
 from machine.evals.judge import Verdict
 from machine.evals.part import Header, Part, question_hash
+from machine.evals.record import Retention
 from machine.evals.sample import Parameters, Sample
 from students import user
 
@@ -24,6 +25,17 @@ def test_what_came_is_there_again(tmp_path):
     assert stat.S_IMODE(part.path.stat().st_mode) == 0o600
     again.finish()
     assert not part.path.exists()
+
+
+def test_pieces_of_retention_come_together_and_those_of_another_suite_are_left(tmp_path):
+    part = Part(tmp_path, "baseline", HEADER)
+    part.add_retention(Retention("old", (ANSWER,), {"code": 2.5}))
+    part.add_retention(Retention("new", (ANSWER,), {}))
+    part.add_retention(Retention("new", (), {"code": 1.5}))
+    part.add_retention(Retention("new", (), {"prose": 3.5}))
+    whole = Retention("new", (ANSWER,), {"code": 1.5, "prose": 3.5})
+    assert part.retention == whole
+    assert Part(tmp_path, "baseline", HEADER).retention == whole
 
 
 def test_a_torn_line_is_cut(tmp_path):

@@ -1,6 +1,7 @@
 """The process that scores what may hang or crash, for real."""
 
 import http.server
+import os
 import signal
 import subprocess
 import sys
@@ -39,6 +40,17 @@ def leaves(text, case, message):
 def dies(text, case, message):
     os._exit(3)
 
+def forks(text, case, message):
+    return 1.0 if os.fork() else 0.0
+
+def reads(text, case, message):
+    return input()
+
+def starts(text, case, message):
+    import subprocess
+    print(subprocess.Popen(["sleep", "600"]).pid, file=open("started", "w"))
+    return True
+
 def hangs(text, case, message):
     time.sleep(600)
 """
@@ -73,6 +85,7 @@ def test_the_user_s_function_scores(process):
         ("wrong", "returned 7, not a truth value"),
         ("leaves", "raised SystemExit at line 18"),
         ("dies", "ended the process"),
+        ("reads", "raised EOFError"),
     ],
 )
 def test_a_function_that_fails_is_named_and_the_next_still_scores(process, name, what):
@@ -141,3 +154,33 @@ def test_nothing_is_left_running(tmp_path):
         process.score(Case("c", (user("b"),), Scorer("regex", "a")), said("a"))
         child = process._child
     assert child.poll() is not None
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork")
+def test_a_function_that_forks_answers_once(process):
+    assert [process.score(*by("forks")) for _ in range(5)] == [1.0] * 5
+    assert process.score(*by("half")) == 0.5
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no sessions")
+def test_what_a_function_started_ends_with_it(process, tmp_path):
+    assert process.score(*by("starts")) == 1.0
+    started = int((tmp_path / "started").read_text())
+    os.kill(started, 0)
+    process._end()
+    for _ in range(100):
+        try:
+            os.kill(started, 0)
+        except ProcessLookupError:
+            return
+        if "Z" in subprocess.run(["ps", "-o", "stat=", "-p", str(started)], capture_output=True, text=True).stdout:
+            return
+        time.sleep(0.05)
+    pytest.fail("it still runs")
+
+
+def test_an_answer_nested_too_deep_is_an_answer_that_fails(process):
+    schema = {"items": {"$ref": "#"}}
+    assert process.score(Case("c", (user("b"),), Scorer("json_schema", schema)), said("[" * 5000 + "]" * 5000)) == 0.0
+    assert process.score(Case("c", (user("b"),), Scorer("json_schema", schema)), said("[" * 400 + "]" * 400)) == 0.0
+    assert process.score(Case("c", (user("b"),), Scorer("json_schema", schema)), said("[[]]")) == 1.0

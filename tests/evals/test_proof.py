@@ -1,6 +1,7 @@
 """Which weights answered, asked of the engine: right ones pass, mixed-up ones are an error."""
 
 import dataclasses
+import math
 
 import pytest
 
@@ -64,6 +65,18 @@ def test_who_answers_is_proven(service):
         assert all(1 <= s.tokens <= 4 for s in samples)
         again = ask(asker, cases, Parameters(max_tokens=4))
         assert [s.ids for s in samples] == [s.ids for s in again]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_weights_that_ran_away_prove_nothing(service, monkeypatch, value):
+    with connect(endpoint()) as here:
+        model = default_model(models(here))
+        asker = Asker(here, load_student(model), sampler(here, model, None))
+        taken = probe.of_sampler(here, asker.client, asker.student)
+        monkeypatch.setattr(probe, "of_sampler", lambda *given: [*taken[:-1], value])
+        with pytest.raises(TrainingError, match="ran away") as told:
+            prove(asker, None)
+    assert "--learning-rate" in told.value.next_step
 
 
 def dataclass_of(proof: Proof, taken: tuple[float, ...]) -> Proof:

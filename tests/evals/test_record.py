@@ -4,8 +4,19 @@ import msgspec
 import pytest
 
 from machine.errors import Refused
+from machine.evals.claim import claimed
 from machine.evals.proof import Proof
-from machine.evals.record import BASELINE, VERSION, Record, Retention, read_record, write_record
+from machine.evals.record import (
+    BASELINE,
+    VERSION,
+    Asking,
+    Record,
+    Retention,
+    differences,
+    latest_checkpoint,
+    read_record,
+    write_record,
+)
 from machine.evals.sample import Parameters, Sample
 
 
@@ -48,3 +59,33 @@ def test_a_record_that_cannot_be_read_says_what_to_do(tmp_path, change, said):
     with pytest.raises(Refused, match=said) as refused:
         read_record(tmp_path, BASELINE)
     assert refused.value.next_step == "machine train eval baseline"
+
+
+def test_what_differs_is_named_with_both_values():
+    one = record()
+    changes = {
+        "another suite": {"suite": "other"},
+        "another renderer": {"renderer": "other"},
+        "other scoring functions": {"scorers": {"style.py": "0"}},
+        "other sampling parameters (top-p 1 and 0.9)": {"parameters": Parameters(top_p=0.9)},
+        "other sampling parameters (temperature 0 and 0.5, seed 0 and 7)": {
+            "parameters": Parameters(temperature=0.5, seed=7)
+        },
+    }
+    assert differences(one, one) == []
+    for words, fields in changes.items():
+        assert differences(one, msgspec.structs.replace(one, **fields)) == [words]
+    ahead = Asking(one.suite, one.parameters, one.renderer, one.scorers)
+    assert differences(one, ahead) == []
+    assert differences(one, msgspec.structs.replace(ahead, suite="other")) == ["another suite"]
+
+
+def test_a_record_that_may_not_be_read_is_not_said_to_be_missing(tmp_path):
+    (tmp_path / "baseline.json").mkdir()
+    with pytest.raises(Refused, match=r"baseline.json: Is a directory"):
+        read_record(tmp_path, BASELINE)
+
+
+def test_who_is_at_it_is_no_record(tmp_path):
+    with claimed(tmp_path, "checkpoint-a"), pytest.raises(Refused, match="no checkpoint was evaluated yet"):
+        latest_checkpoint(tmp_path)

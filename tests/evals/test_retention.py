@@ -1,16 +1,18 @@
 """What a checkpoint keeps of everything else: the suite that ships, measured on the engine, and judged on made-up numbers."""
 
 import json
+import math
 
 import msgspec
 import pytest
 
-from machine.errors import Refused
+from machine.errors import Refused, TrainingError
 from machine.evals.case import Call, Case, Scorer, scorer_fault
 from machine.evals.record import Retention
 from machine.evals.retention import (
     RISE,
     TOKENS,
+    _nll,
     built_in_cases,
     built_in_passages,
     judge,
@@ -92,6 +94,7 @@ def called(*calls: dict, **more: object) -> dict:
         (called(call("weather", "{}")), False),
         (called(call("weather", '{"city": 3}')), False),
         (called(call("weather", '{"city": ')), False),
+        (called(call("weather", "[" * 5000)), False),
         (called(call("forecast", '{"city": "Oslo"}')), False),
         (called(call("other", '{"city": "Oslo"}')), False),
         (called(call("weather", '{"city": "Oslo"}'), call("weather", '{"city": "Oslo"}')), False),
@@ -178,3 +181,22 @@ def test_what_was_not_asked_is_named():
     found = judge(plain, plain)
     assert len(found.unasked) == 8
     assert "8 retention cases were not asked" in found.notes[0]
+
+
+def test_one_text_has_no_interval_and_no_number_of_it_is_infinite():
+    one = msgspec.structs.replace(retention(), nll={"prose": 2.0})
+    found = judge(one, msgspec.structs.replace(one, nll={"prose": 3.0}))
+    assert (found.language.interval, found.verdict) == (None, "too little to say")
+    assert (
+        "NLL +1.000 nats a token (too few texts for an interval; lost above +0.1)"
+        in dict(found.rows).values().__repr__()
+    )
+    json.dumps(msgspec.to_builtins(found), allow_nan=False)
+
+
+@pytest.mark.parametrize("value", [math.nan, -math.inf])
+def test_a_passage_without_a_finite_loss_is_an_error(value):
+    with pytest.raises(TrainingError, match="the passage code") as told:
+        _nll([None, -1.0, value], "code")
+    assert "--learning-rate" in told.value.next_step
+    assert _nll([None, -1.0, -2.0], "code") == 1.5

@@ -2,9 +2,10 @@ import msgspec
 import pytest
 
 from machine.evals.case import Call, Case, Scorer
+from machine.evals.judge import Verdict
 from machine.evals.page import FOLD, GROUPS, differing, html, said, wanted, write_page
 from machine.evals.record import BASELINE, CHECKPOINT, Record, read_record, write_record
-from machine.evals.sample import Sample
+from machine.evals.sample import Parameters, Sample
 from machine.evals.suite import suite_text
 from machine.store.files import write_private
 from runpages import MODEL, case, evaluated, trained
@@ -184,6 +185,43 @@ def test_several_answers_a_case_stand_in_pairs(tmp_path):
     text = html(run, evals)
     assert "checkpoint 2 <b" in text
     assert text.count("missed now") == 2
+
+
+def test_what_a_judge_said_is_there_escaped_and_folded_when_long(tmp_path):
+    run = trained(tmp_path)
+    evals = four(run)
+    said_of = {
+        BASELINE: [Verdict("wins", 0, "judge/big", "?", f"Vague. {HOSTILE}\nVERDICT: FAIL", False)],
+        CHECKPOINT + run.id: [
+            Verdict("wins", 0, "judge/big", "?", "so " * 2000 + "right\nVERDICT: PASS", True),
+            Verdict("loses", 0, "judge/big", "?", "I would rather not say.", None),
+        ],
+    }
+    for name, verdicts in said_of.items():
+        write_record(evals, msgspec.structs.replace(read_record(evals, name), verdicts=tuple(verdicts)))
+    text = html(run, evals)
+    for words in (
+        "judge/big judged: it fails</summary>",
+        "judge/big judged: it passes</summary>",
+        "judge/big judged: no verdict, so it has not passed</summary>",
+        "I would rather not say.",
+    ):
+        assert text.count(words) == 1
+    assert "<script" not in text
+    assert "&lt;script&gt;alert(1)" in text
+    head, _ = text.split("so " * 2000 + "right")
+    assert "all 6" + chr(0x202F) + "0" in head[-200:]
+    case_that_wins, case_that_loses = text.index("question wins?"), text.index("question loses?")
+    assert case_that_loses < text.index("I would rather not say.") < case_that_wins < text.index("so so so")
+
+
+def test_how_they_were_asked_is_said(tmp_path):
+    run = trained(tmp_path)
+    evals = four(run)
+    for name in (BASELINE, CHECKPOINT + run.id):
+        how = Parameters(temperature=0.7, top_p=0.9, seed=3)
+        write_record(evals, msgspec.structs.replace(read_record(evals, name), parameters=how))
+    assert "temperature 0.7, top-p 0.9, at most 128 tokens, seed 3" in html(run, evals)
 
 
 def test_words_that_differ_are_marked_and_no_word_is_lost():

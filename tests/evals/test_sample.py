@@ -1,11 +1,22 @@
 """Asking, of the engine: every answer whole, each as soon as it is there."""
 
 import concurrent.futures
+import math
 
 import pytest
 
 from machine.evals.case import Case, Scorer
-from machine.evals.sample import Asker, Parameters, Sample, as_completed, ask, plain_message
+from machine.evals.sample import (
+    Asker,
+    Parameters,
+    Sample,
+    _mean,
+    as_completed,
+    ask,
+    plain_message,
+    read_answer,
+    seed_of,
+)
 from machine.renderers import to_conversation
 from machine.tinker.checkpoints import sampler
 from machine.tinker.service import connect, endpoint
@@ -33,7 +44,7 @@ def test_an_answer_is_recorded_whole(asker):
         assert sample.tokens == len(sample.ids) <= 4
         assert sample.message["role"] == "assistant"
         assert sample.prompt_tokens == asker.prompt(case).length
-        assert sample.seed == 5
+        assert sample.seed == seed_of(5, case.id)
         assert sample.logprob < 0
         assert sample.text.strip() == asker.student.tokenizer.decode(sample.ids, skip_special_tokens=True).strip()
 
@@ -46,6 +57,27 @@ def test_several_samples_of_a_case_are_drawn_apart_and_repeat_with_their_seed(as
     assert [s.ids for s in ask(asker, cases(2), how)] == [s.ids for s in found]
     other = ask(asker, cases(2), Parameters(max_tokens=6, temperature=1.5, samples=3, seed=2))
     assert [s.ids for s in other] != [s.ids for s in found]
+
+
+def test_each_case_is_drawn_with_a_seed_of_its_own(asker):
+    same = [Case(id, (user("Name a colour."),), Scorer("contains", "")) for id in ("a", "b")]
+    one, other = ask(asker, same, Parameters(max_tokens=8, temperature=1.5, seed=1))
+    assert one.ids != other.ids
+    assert len({seed_of(seed, id) for seed in range(50) for id in "abcd"}) == 200
+    assert all(0 <= seed_of(seed, "\ud800") < 2**31 for seed in range(50))
+
+
+def test_a_mean_that_is_no_number_is_not_kept():
+    assert _mean([-1.0, -2.0]) == -1.5
+    assert [_mean(each) for each in ([], None, [math.nan, -1.0], [-math.inf])] == [None] * 4
+
+
+def test_an_answer_that_cannot_be_read_is_its_text():
+    student = load_student("HuggingFaceTB/SmolLM2-135M-Instruct")
+    end = student.renderer.get_stop_sequences()
+    ids = [*student.encode("One."), *end, *student.encode("Two."), *end]
+    assert read_answer(student, ids) == {"role": "assistant", "content": "One.<|im_end|>Two.<|im_end|>"}
+    assert read_answer(student, [*student.encode("One."), *end])["content"] == "One."
 
 
 def test_top_p_cuts(asker):

@@ -84,3 +84,9 @@ def test_the_scorer_s_own_value_comes_first():
 def test_json_values(one, other, same):
     assert same_json(one, other) is same
     assert same_json({"k": [one]}, {"k": [other]}) is same
+
+
+def test_arguments_nested_too_deep_are_wrong_ones():
+    case = Case("a", (user("b"),), Scorer("tool_call"), expected_calls=(Call("f", {"x": 1}),))
+    for text in ("[" * 5000, '{"x":' * 5000 + "1" + "}" * 5000):
+        assert not passes(case, "", {"tool_calls": [call("f", text)]})

@@ -56,6 +56,18 @@ def test_a_suite_of_an_older_machine_has_the_hash_that_it_had():
         ({"id": "a"}, "not a case"),
         (case_of(weights=2), "weights"),
         (case_of(weight=0), "weight"),
+        (case_of(weight=1e300), "weight"),
+        (case_of(id=""), "id"),
+        (case_of(messages=[{"role": "user"}]), "case 'a': message 1 has no content"),
+        (case_of(messages=[user(5)]), "message 1 has a content that is not a text"),
+        (case_of(messages=[user(["b"])]), "message 1 has a part of its content without a type"),
+        (case_of(messages=[user([{"type": "text", "text": 5}])]), "message 1 has a content that is not a text"),
+        (case_of(messages=[user("b"), {"role": "human", "content": "c"}, user("d")]), "message 2 has the role 'human'"),
+        (case_of(tools=[{"type": "function", "function": {"name": "f"}}]), "case 'a': tool 1 is not {name"),
+        (case_of(tools=[{"name": "f", "parameters": 5}]), "case 'a': tool 1 is not {name"),
+        (case_of(scorer={"kind": "json_schema", "value": {"$schema": 5}}), "schema is not valid"),
+        (case_of(scorer={"kind": "json_schema", "value": {"$schema": [1]}}), "schema is not valid"),
+        (case_of(scorer={"kind": "python", "value": "\0.py:f"}), "FILE.py:FUNCTION"),
         (case_of(messages=[assistant("b")]), "does not end with"),
         (case_of(scorer={"kind": "exact"}), "nothing to compare with"),
         (case_of(scorer={"kind": "exact", "value": ["x"]}), "not a text"),
@@ -144,3 +156,15 @@ def test_a_short_follow_up_is_the_same_only_after_the_same():
     assert trained_on([asked(user("go on."))], trained)
     long = user("Now translate all of it into French.")
     assert trained_on([asked(user("Hello."), assistant("Hi."), long)], expand([row(*talk, long, assistant("Oui."))]))
+
+
+def test_a_long_pattern_does_not_fill_the_screen(written):
+    with pytest.raises(Refused) as refused:
+        read_suite(written(case_of(scorer={"kind": "regex", "value": "(" * 5000})))
+    assert len(refused.value.message) < 400
+
+
+def test_an_editor_s_byte_order_mark_is_no_part_of_the_first_line(written):
+    path = written(case_of())
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes().replace(b"\n", b"\r\n"))
+    assert [case.id for case in read_suite(path)] == ["a"]

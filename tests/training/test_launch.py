@@ -6,6 +6,7 @@ import threading
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from machine.training.launch import Page
@@ -52,6 +53,15 @@ def test_nothing_of_a_page_runs_before_it_is_told(tmp_path):
     with Page(path, [], ["base64"]) as child:
         assert child.run(lines.append) is None
     assert lines == ["base64"]
+
+
+def test_a_page_is_given_what_was_rendered_though_it_is_more_than_a_pipe_holds(tmp_path):
+    given = msgspec.msgpack.encode([[b"key", "id", "session", 0, list(range(200_000)), 3, [0.5]]])
+    lines = []
+    text = "from machine.training.handover import _given; print(len(_given[b'key'].tokens), _given[b'key'].weights)"
+    with Page(page(tmp_path, text), []) as child:
+        assert child.run(lines.append, given) is None
+    assert lines == ["200000 [0.0, 0.0, 0.0, 0.5]"]
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks into /proc")

@@ -2,7 +2,9 @@
 
 import dataclasses
 import errno
+import math
 import os
+import re
 import signal
 import threading
 
@@ -18,6 +20,7 @@ from machine.tinker import service as services
 from machine.tinker.checkpoints import sampler
 from machine.tinker.service import connect, endpoint
 from machine.tinker.students import default_model, load_student, models
+from machine.training import loop as loops
 from machine.training.config import Config
 from machine.training.loop import Loop, _stop_on_signal, open_model
 from machine.training.recipe import plan
@@ -164,6 +167,39 @@ def test_a_service_that_dies_leaves_a_run_that_can_go_on(begin, monkeypatch):
     assert [line["step"] for line in loop.run.metrics()] == [1, 2, 3, 4, 5]
     assert [each.step for each in loop.run.held_out()] == [0, 2, 4, 5]
     assert len((loop.run.folder / "heldout.jsonl").read_text().splitlines()) == 4  # that of step 2 is not taken again
+
+
+@pytest.mark.parametrize("of", ["step", "held out", "probe"])
+def test_a_number_that_is_none_ends_the_run_and_gets_into_no_file(begin, monkeypatch, of):
+    """The engine refuses to train on such a loss; another service may not, and hand it on."""
+    nll, taken = loops._nll, probe.of_trainer
+    if of == "probe":
+        monkeypatch.setattr(probe, "of_trainer", lambda *given: [*taken(*given)[1:], -math.inf])
+    else:
+        size = 2 if of == "step" else 1
+        monkeypatch.setattr(loops, "_nll", lambda output, packs: math.nan if len(packs) == size else nll(output, packs))
+    with connect(endpoint()) as here:
+        loop = begin(here, held_out=questions(5)[4:])
+        loop.plan = dataclasses.replace(loop.plan, steps=2)
+        with pytest.raises(TrainingError, match=r"training ran away at learning rate 0.001; ") as told:
+            loop()
+    state = loop.run.state
+    assert state.status == "failed"
+    assert (told.value.next_step, state.next_step) == ("machine train run --learning-rate 0.00025",) * 2
+    for path in loop.run.folder.glob("*.json*"):
+        if path.name != "state.json":  # its cause is a text, and names the number
+            assert not re.search(rb"nan|infinity|null", path.read_bytes(), re.IGNORECASE), path
+    assert loop.run.sampler() is None
+
+
+def test_a_rate_that_is_far_too_high_ends_the_run(begin):
+    with connect(endpoint()) as here:
+        loop = begin(here)
+        loop.plan = dataclasses.replace(loop.plan, learning_rate=1e30)
+        with pytest.raises(TrainingError, match="loss is nan"):
+            loop()
+    assert loop.run.state.status == "failed"
+    assert all(math.isfinite(line["loss"]) for line in loop.run.metrics())
 
 
 def test_it_trains_outside_the_main_thread_too(begin):

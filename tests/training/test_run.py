@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -60,8 +62,36 @@ def test_a_run_whose_process_is_gone_was_interrupted(tmp_path):
 def test_one_process_trains_a_run_at_a_time(tmp_path):
     run = made(tmp_path, "b", status="running")
     run.claim()
-    with pytest.raises(Refused, match="still running"):
-        Run(run.folder).claim()
+    for second in (Run(run.folder).claim, Run(run.folder).refuse_running):
+        words = f"run b is being trained by process {os.getpid()}, since 2026-01-01.*, and is at step 2 of 2"
+        with pytest.raises(Refused, match=words) as refused:
+            second()
+        assert "resume" in refused.value.next_step
+
+
+def test_a_run_whose_process_died_is_in_nobody_s_way(tmp_path):
+    run = made(tmp_path, "c", status="running")
+    code = "import sys; from pathlib import Path; from machine.training.run import Run; r = Run(Path(sys.argv[1]))"
+    code += "; r.claim(); print('held', flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(run.folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout.readline() == b"held\n"
+        with pytest.raises(Refused, match="being trained"):
+            run.refuse_running()
+        child.kill()
+        child.wait()
+        run.refuse_running()
+        run.claim()
+
+
+def test_no_number_that_is_not_finite_gets_into_a_file(tmp_path):
+    run = made(tmp_path, "r")
+    with pytest.raises(ValueError):
+        run.add_metrics({"step": 1, "loss": float("nan")})
+    with pytest.raises(ValueError):
+        run.write_config({"estimate": float("inf")})
+    assert run.metrics() == []
 
 
 def test_finding_a_run(tmp_path):

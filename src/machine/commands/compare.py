@@ -73,31 +73,17 @@ def compared(
         tables.append(_passages(change))
     return Report(
         f"Verdict: {found.verdict}{kept}",
-        rows=[*_rows(found, after), *(change.rows if change else [("Retention", "not measured")])],
+        rows=[
+            *([("Identical", _IDENTICAL)] if found.identical else []),
+            *found.facts,
+            ("Answered by", str(after.proof.path)),
+            *(change.rows if change else [("Retention", "not measured")]),
+        ],
         tables=tables,
         notes=_notes(found, change, harmed, before, after),
         next_step=_next_step(found, harmed, after),
         data=_data(found, change, before, after, cases),
     )
-
-
-def _rows(found: "Comparison", after: "Record") -> list[tuple[str, str]]:
-    low, high = found.difference_interval
-    weights = " (by weight)" if found.weighted else ""
-    return [
-        *([("Identical", _IDENTICAL)] if found.identical else []),
-        ("Baseline", _rate(found.baseline, found.cases, found.baseline_rate, found.baseline_interval) + weights),
-        ("Checkpoint", _rate(found.candidate, found.cases, found.candidate_rate, found.candidate_interval) + weights),
-        ("Difference", f"{found.difference:+.0%} (95 % interval {low:+.0%} to {high:+.0%}; Newcombe, paired){weights}"),
-        ("Wins and losses", f"{len(found.wins)} and {len(found.losses)} of {found.cases} cases"),
-        (f"{found.test}, one-sided", f"p = {found.p_better:.2g} (better), {found.p_worse:.2g} (worse){weights}"),
-        ("Regressions", found.regressions),
-        ("Answered by", str(after.proof.path)),
-    ]
-
-
-def _rate(passed: int, cases: int, rate: float, ends: tuple[float, float]) -> str:
-    return f"{passed} of {cases} passed, rate {rate:.0%} (95 % interval {ends[0]:.0%} to {ends[1]:.0%})"
 
 
 def _by_tag(found: "Comparison") -> Table:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from machine.evals.evaluation import Evaluation, Subject
     from machine.evals.proposal import Proposal
     from machine.evals.sample import Parameters
+    from machine.trace import Row
     from machine.training.config import Config
 
 SUITE = "suite.jsonl"
@@ -90,6 +91,7 @@ def init(host: Host, sources: tuple[Path, ...], scorer: str | None, force: bool)
 @evaluate.command("baseline")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens an answer may have (default 128).")
 @click.option("--temperature", type=click.FloatRange(0, 10), help="0, the default, takes the likeliest token.")
+@click.option("--top-p", type=float, help="Draw from the likeliest tokens of this share alone (default 1: from all).")
 @click.option("--samples", type=click.IntRange(1, 1000), help="Answers to each case (default 1).")
 @click.option("--seed", type=click.IntRange(min=0), help="Of what is drawn (default 0).")
 @click.option("--yes", is_flag=True, help="Do not ask.")
@@ -98,6 +100,7 @@ def baseline(
     host: Host,
     max_tokens: int | None,
     temperature: float | None,
+    top_p: float | None,
     samples: int | None,
     seed: int | None,
     yes: bool,
@@ -105,12 +108,11 @@ def baseline(
     """Ask the base model every case, and keep what it answers."""
     from machine.evals.evaluation import Subject
     from machine.evals.record import BASELINE
-    from machine.evals.sample import Parameters
     from machine.tinker.students import load_student
 
-    given = {"max_tokens": max_tokens, "temperature": temperature, "samples": samples, "seed": seed}
+    given = {"max_tokens": max_tokens, "temperature": temperature, "top_p": top_p, "samples": samples, "seed": seed}
     given = {name: value for name, value in given.items() if value is not None}
-    how = Parameters(**given)  # type: ignore[arg-type]
+    how = _parameters(given)
     if how.samples > 1 and how.temperature == 0:
         raise UsageError(
             "at temperature 0 every answer to a case is the same",
@@ -125,6 +127,24 @@ def baseline(
     return _asked(host, project, subject, how, yes, "machine train eval checkpoint")
 
 
+def _parameters(given: "dict[str, int | float | None]") -> "Parameters":
+    """How the options say that answers are sampled.
+
+    Raises:
+        UsageError: a value is out of its bounds, or is no number.
+    """
+    import msgspec
+
+    from machine.evals.sample import Parameters
+
+    try:
+        return msgspec.convert(given, Parameters)
+    except msgspec.ValidationError as error:
+        wrong, _, name = str(error).partition(" - at `$.")
+        option = name.rstrip("`").replace("_", "-")
+        raise UsageError(f"--{option}: {wrong}", next_step="machine train eval baseline --help") from error
+
+
 @evaluate.command("checkpoint")
 @click.argument("ref", default="latest")
 @click.option("--max-tokens", type=click.IntRange(min=1), help="Tokens an answer may have (default: as the baseline).")
@@ -134,11 +154,11 @@ def checkpoint(host: Host, ref: str, max_tokens: int | None, yes: bool) -> Repor
     """Ask a checkpoint every case, as the baseline was asked. REF: latest, a run id, or a tinker:// sampler path."""
     import msgspec
 
-    from machine.evals.evaluation import baseline_of
+    from machine.evals.record import BASELINE, read_record
     from machine.evals.sample import Parameters
 
     project = Project.at(host.cwd)
-    kept = baseline_of(project.evals)
+    kept = read_record(project.evals, BASELINE) if (project.evals / f"{BASELINE}.json").exists() else None
     how = kept.parameters if kept else Parameters()
     options = ""
     if max_tokens:
@@ -153,6 +173,7 @@ def _checkpoint(project: Project, ref: str, options: str) -> "Subject":
     from machine.tinker.checkpoints import SCHEME
     from machine.tinker.students import load_student
     from machine.training.run import find_run
+    from machine.training.script import kept_recipe
 
     name = record_of(project, ref)
     if ref.startswith(SCHEME):
@@ -160,10 +181,10 @@ def _checkpoint(project: Project, ref: str, options: str) -> "Subject":
         again = f"machine train eval checkpoint {shlex.quote(ref)} {options}--yes"
         return Subject(name, load_student(config.model, config.renderer), ref, again)
     run = find_run(project.runs, ref)
-    saved, recipe = run.sampler(), run.config["recipe"]
+    saved, recipe = run.sampler(), kept_recipe(run)
     if saved is None or saved.sampler is None:
         raise Refused(f"run {run.id} has no checkpoint that can be asked", next_step="machine train runs")
-    student = load_student(recipe["model"], recipe["renderer"])
+    student = load_student(recipe.model, recipe.renderer)
     again = f"machine train eval checkpoint {run.id} {options}--yes"
     return Subject(name, student, saved.sampler, again, run.id, saved.probe)
 
@@ -173,17 +194,19 @@ def _asked(host: Host, project: Project, subject: "Subject", how: "Parameters", 
     from machine.dataset.scan import refuse_secrets
     from machine.dataset.targets import expand
     from machine.evals.evaluation import evaluate as evaluated
-    from machine.evals.evaluation import spend
+    from machine.evals.evaluation import outdated, spend
     from machine.evals.judge import Rubric
     from machine.evals.suite import read_suite, refuse_trained
     from machine.tinker.service import connect, endpoint
 
     cases = read_suite(project.evals / SUITE)
-    refuse_trained(cases, expand(_sides(project, _config(project)).train))
+    refuse_trained(cases, expand(_trained_on(project, subject.run)))
     where = endpoint()
     if not where.local:
         refuse_secrets([*cases, *map(Rubric, cases)], f"take it out of {project.evals / SUITE}")
     summary = f"{spend(cases, how)}; {subject.path or subject.student.model} answers; they go to {where.destination}"
+    if stale := outdated(subject, cases, how, project.evals):
+        summary += f"; the baseline was asked with {stale}, and must be asked again before the two can be compared"
     consent(host, yes, "Ask?", summary, subject.command)
     try:
         with connect(where) as service:
@@ -191,6 +214,19 @@ def _asked(host: Host, project: Project, subject: "Subject", how: "Parameters", 
     finally:
         host.progress(None)
     return with_page(_answered(project, found, cases, next_step), project, subject.run)
+
+
+def _trained_on(project: Project, run: str | None) -> "list[Row]":
+    """The rows that a run trained on, or that the recipe would; of a run's sessions, those tagged since too."""
+    from machine.training.run import Run
+    from machine.training.script import kept_recipe, load_rows
+
+    split = Run(project.runs / run).config.get("split") if run else None
+    if not run or split is None:
+        return list(_sides(project, _config(project)).train)
+    sessions = set(split["train"])
+    rows = load_rows(kept_recipe(Run(project.runs / run)), project.folder)
+    return [row for row in rows if row.source.session in sessions]
 
 
 def _answered(project: Project, found: "Evaluation", cases: "Sequence[Case]", next_step: str) -> Report:

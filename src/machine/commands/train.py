@@ -13,7 +13,7 @@ from machine.commands.common import PAGE, RECIPE, consent, shown, with_page
 from machine.commands.compare import compare
 from machine.commands.evaluate import evaluate
 from machine.commands.validate import chosen_rows, default_student, tokens, validate
-from machine.errors import Refused, StoreError, UsageError
+from machine.errors import Refused, StoreError, TrainingError, UsageError
 from machine.host import Host
 from machine.report import Report, Table, as_text
 from machine.store.project import Project
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from machine.dataset.audit import Audit
     from machine.dataset.split import Split
     from machine.tinker.service import Endpoint
+    from machine.tinker.students import Student
     from machine.training.config import Config
     from machine.training.forecast import Forecast
     from machine.training.recipe import Plan
@@ -124,6 +125,8 @@ def run(host: Host, /, yes: bool, resume: str | None, **given: str | None) -> Re
     if not page.exists():
         raise Refused("there is no training page yet", next_step="machine train sft")
     resumed = find_run(project.runs, resume) if resume else None
+    if resumed:
+        resumed.refuse_running()
     id = resumed.id if resumed else new_id()
     arguments = ["--resume", id] if resumed else ["--run", id]
     arguments += [f"{option(name)}={value}" for name, value in mine.items()]
@@ -137,13 +140,17 @@ def run(host: Host, /, yes: bool, resume: str | None, **given: str | None) -> Re
             consent(host, yes, "Train?", work.sentence(), "machine train run --yes")
         try:
             host.progress("starting the training page")
-            fault = child.run(lambda line: host.progress(line, _detail(watched, work, line)))
+            fault = child.run(lambda line: host.progress(line, _detail(watched, work, line)), work.rendered())
         finally:
             host.progress(None)
     if fault:
         return Report(fault.message, next_step=fault.next_step, exit_code=fault.exit_code, data={"run": id})
+    done = Run(project.runs / id)
+    if not (done.folder / "state.json").exists() or done.state.status != "done":
+        raise TrainingError(f"{PAGE} ended, but run {id} is not done: it never trained to its last step",
+                            next_step=f"mend {page}, or write it anew: machine train sft --force")  # fmt: skip
     found = work.found
-    report = _trained(find_run(project.runs, id), found.notes + ([] if found.verdict == "READY" else found.reasons))
+    report = _trained(done, found.notes + ([] if found.verdict == "READY" else found.reasons))
     return with_page(report, project, id)
 
 
@@ -158,7 +165,16 @@ class _Work:
     held: "Audit"
     plan: "Plan"
     expected: "Forecast"
+    student: "Student"
     resumed: "Run | None"
+
+    def rendered(self) -> bytes:
+        """What was rendered, for the page that trains on it."""
+        from machine.dataset.targets import expand
+        from machine.training.handover import packed
+
+        sides = [*self.sides.train, *self.sides.held_out]
+        return packed(self.student, expand(sides), [*self.found.examples, *self.held.examples])
 
     def summary(self) -> list[tuple[str, str]]:
         """What is trained, what goes where, what it costs, how long it takes: a row each."""
@@ -223,7 +239,7 @@ def _prepare(project: Project, mine: Mapping[str, str], resumed: "Run | None") -
         raise Refused("not fit to train on: " + "; ".join(faults[:3]), next_step="machine train validate")
     planned = plan(config, len(found.packs))
     expected = forecast(config, planned, found.packs, merged(held.examples), where, project.runs)
-    return _Work(config, where, sides, found, held, planned, expected, resumed)
+    return _Work(config, where, sides, found, held, planned, expected, student, resumed)
 
 
 def _detail(run: "Run", work: _Work, line: str) -> list[str]:

@@ -46,13 +46,13 @@ class Case(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     `weight` is what the case counts in a weighted pass rate.
     """
 
-    id: str
+    id: Annotated[str, msgspec.Meta(min_length=1)]
     messages: tuple[dict[str, Any], ...]
     scorer: Scorer
     expected: str | None = None
     tools: tuple[dict[str, Any], ...] = ()
     expected_calls: tuple[Call, ...] = ()
-    weight: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    weight: Annotated[float, msgspec.Meta(ge=1e-6, le=1e6)] = 1.0
     tags: tuple[str, ...] = ()
 
     @property
@@ -105,7 +105,7 @@ def function_of(value: str, evals: Path) -> tuple[Path, str]:
         Refused: the value is of another form, or the file lies outside `evals` without being named by an absolute path.
     """
     file, _, name = value.rpartition(":")
-    if not file or not name.isidentifier():
+    if not file or not name.isidentifier() or "\0" in file:
         raise Refused(f"a python scorer needs FILE.py:FUNCTION in value, not {value!r}", next_step=_MEND)
     path = Path(file) if Path(file).is_absolute() else evals / file
     if not Path(file).is_absolute() and not path.resolve().is_relative_to(evals.resolve()):
@@ -134,6 +134,34 @@ def scorer_fault(case: Case, evals: Path) -> str:
             return "" if rubric else "a judge needs its rubric in value"
 
 
+def messages_fault(case: Case) -> str:
+    """What is wrong with the messages and tools of a case, in words; empty where they can be asked."""
+    if not case.messages or case.messages[-1].get("role") not in ("user", "tool"):
+        return f"case {case.id!r} does not end with a user message or a tool result"
+    for number, message in enumerate(case.messages, 1):
+        if fault := _message_fault(message):
+            return f"case {case.id!r}: message {number} {fault}"
+    for number, tool in enumerate(case.tools, 1):
+        if not isinstance(tool.get("name"), str) or not isinstance(tool.get("parameters", {}), dict):
+            return f"case {case.id!r}: tool {number} is not {{name, description, parameters}}"
+    return ""
+
+
+def _message_fault(message: dict[str, Any]) -> str:
+    role, content = message.get("role"), message.get("content")
+    if role not in ("system", "user", "assistant", "tool"):
+        return f"has the role {role!r:.40}; a role is system, user, assistant or tool"
+    if content is None:
+        return "" if role == "assistant" else "has no content"
+    parts = [{"type": "text", "text": content}] if not isinstance(content, list) else content
+    for part in parts:
+        if not isinstance(part, dict) or not isinstance(part.get("type"), str):
+            return "has a part of its content without a type"
+        if part["type"] == "text" and not isinstance(part.get("text"), str):
+            return "has a content that is not a text"
+    return ""
+
+
 def _text_fault(scorer: Scorer, expected: str | None) -> str:
     if scorer.value is None and expected is None:
         return f"nothing to compare with: neither expected nor a value for the {scorer.kind} scorer"
@@ -146,7 +174,7 @@ def _pattern_fault(value: object) -> str:
     try:
         re.compile(value)
     except (re.error, OverflowError, RecursionError) as error:
-        return f"the pattern {value!r} does not compile: {error}"
+        return f"the pattern {value!r:.80} does not compile: {error}"
     return ""
 
 
@@ -162,6 +190,8 @@ def _schema_fault(value: object) -> str:
         validator_for(value).check_schema(value)
     except SchemaError as error:
         return f"the schema is not valid: {error.message} (at {error.json_path})"
+    except (TypeError, AttributeError, ValueError, RecursionError) as error:  # a $schema that is no text, say
+        return f"the schema is not valid: {type(error).__name__}: {error}"
     return ""
 
 
@@ -183,8 +213,8 @@ def _function_fault(value: object, evals: Path) -> str:
         return error.message
     except OSError as error:
         return f"{path}: {error.strerror or error}"
-    except (SyntaxError, ValueError) as error:
-        return f"{path} is not Python: {error}"
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"{path} is not Python: {error or type(error).__name__}"
     if any(isinstance(node, ast.FunctionDef) and node.name == name for node in tree.body):
         return ""
     return f"{path} has no function {name}"
@@ -205,4 +235,11 @@ def used_functions(cases: Sequence[Case]) -> list[str]:
     return sorted({value.rpartition(":")[0] for value in values if isinstance(value, str)})
 
 
+def named(ids: Sequence[str]) -> str:
+    """The first ids, and how many more there are, in words."""
+    more = f" and {len(ids) - _NAMED} more" if len(ids) > _NAMED else ""
+    return ", ".join(ids[:_NAMED]) + more
+
+
+_NAMED = 5
 _MEND = "write FILE.py:FUNCTION"

@@ -1,7 +1,7 @@
 """Child: the far end of `process`, `python -P -m machine.evals.child`: scores one answer a line, from stdin to stdout.
 
 A line is {case, text, message, function}: `function` is the file and the name of the user's own function, or null. The
-answer is {score} or {fault}. What the user's function prints goes to stderr.
+answer is {score} or {fault}. What the user's function prints goes to stderr; it has nothing to read.
 
 Whoever started it ends it when an answer takes too long. Where that one is gone, the system's alarm does (POSIX): a
 pattern that never ends would never see that its input has.
@@ -49,11 +49,15 @@ class Functions:
 
     def score(self, question: Question, file: str, name: str) -> Answer:
         """What the function gives, checked to be a truth value or a number from 0 to 1."""
+        me = os.getpid()
         try:
             function: Callable[..., Any] = getattr(self._module(file), name)
             found = function(question.text, msgspec.to_builtins(question.case), question.message)
         except (Exception, SystemExit) as error:
             return Answer(fault=f"raised {type(error).__name__}{_line(error, file)}: {error}")
+        finally:
+            if os.getpid() != me:  # it forked, and this is the copy: only one of the two may answer
+                os._exit(0)
         if isinstance(found, bool | int | float) and 0 <= found <= 1:
             return Answer(float(found))
         return Answer(fault=f"returned {found!r:.80}, not a truth value or a number from 0 to 1")
@@ -105,10 +109,11 @@ def _plain(question: Question) -> Answer:
 
 def main() -> None:
     """Says that it is ready, then answers until its input ends."""
-    out = os.fdopen(os.dup(1), "wb", buffering=0)
+    out, questions = os.fdopen(os.dup(1), "wb", buffering=0), os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     out.write(b"ready\n")
-    for answer in _answers(sys.stdin.buffer):
+    for answer in _answers(questions):
         out.write(msgspec.json.encode(answer) + b"\n")
 
 

@@ -5,9 +5,9 @@ much would be if both models were equally good, so that each difference could as
 every case passes or fails and all weigh the same, that is the exact McNemar test; else it is the sign-flip permutation
 test of the weighted difference in score, of which McNemar's is the special case.
 
-The verdict is `better` or `worse` where the one-sided p-value is at most `ALPHA`: either is said by chance at most one
-time in twenty. `too few cases` is said where no outcome could have led to either; everything else is
-`no difference shown`, which is not the same as none.
+The verdict is `better` or `worse` where the one-sided p-value is at most `ALPHA`: each is said by chance at most one
+time in twenty, one or the other at most one time in ten. `too few cases` is said where no outcome could have led to
+either; everything else is `no difference shown`, which is not the same as none.
 """
 
 import math
@@ -90,6 +90,28 @@ class Comparison:
         if self.p_better <= ALPHA:
             return "better"
         return "worse" if self.p_worse <= ALPHA else "no difference shown"
+
+    @property
+    def facts(self) -> list[tuple[str, str]]:
+        """What it comes to, as (label, words)."""
+        weights, (low, high) = " (by weight)" if self.weighted else "", self.difference_interval
+        lost, won = len(self.losses), len(self.wins)
+        p = f"p = {self.p_better:.2g} (better), {self.p_worse:.2g} (worse){weights}"
+        return [
+            ("Baseline", self._rate(self.baseline, self.baseline_rate, self.baseline_interval) + weights),
+            ("Checkpoint", self._rate(self.candidate, self.candidate_rate, self.candidate_interval) + weights),
+            (
+                "Difference",
+                f"{self.difference:+.0%} (95 % interval {low:+.0%} to {high:+.0%}; Newcombe, paired){weights}",
+            ),
+            ("Wins and losses", f"{won} and {lost} of {self.cases} cases"),
+            (f"{self.test[:1].upper()}{self.test[1:]}, one-sided", p),
+            ("Regressions", self.regressions),
+        ]
+
+    def _rate(self, passed: int, rate: float, ends: Interval) -> str:
+        low, high = ends
+        return f"{passed} of {self.cases} passed, rate {rate:.0%} (95 % interval {low:.0%} to {high:.0%})"
 
     @property
     def regressions(self) -> str:

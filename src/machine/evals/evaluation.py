@@ -13,12 +13,13 @@ from pathlib import Path
 import msgspec
 
 from machine.errors import Refused, ServiceError, TrainingError
-from machine.evals.case import Case, used_functions
+from machine.evals.case import Case, named, used_functions
+from machine.evals.claim import claimed
 from machine.evals.judge import MAX_TOKENS, Judgement, Verdict, judge, judges
 from machine.evals.part import Header, Part, question_hash
 from machine.evals.process import Process, TooSlow
 from machine.evals.proof import Proof, prove
-from machine.evals.record import BASELINE, VERSION, Record, Retention, differences, read_record, write_record
+from machine.evals.record import BASELINE, VERSION, Asking, Record, Retention, differences, read_record, write_record
 from machine.evals.retention import built_in_cases, measure
 from machine.evals.sample import Asker, Parameters, Sample, ask
 from machine.evals.score import PASS, score
@@ -71,10 +72,10 @@ class Evaluation:
         if self.stale:
             found.append(f"the baseline was asked with {self.stale}: ask it again before you compare")
         if self.unclear:
-            found.append(f"the judge gave no verdict on {_named(self.unclear)}; they count as not passed")
+            found.append(f"the judge gave no verdict on {_answers(self.unclear)}; they count as not passed")
         if self.slow:
             found.append(
-                f"the pattern or schema was not through in time with {_named(self.slow)}; they have not passed"
+                f"the pattern or schema was not through in time with {_answers(self.slow)}; they have not passed"
             )
         if record.model in {verdict.model for verdict in record.verdicts}:
             found.append(f"{record.model} judged answers of its own kind, and is a poor judge of them: name another")
@@ -92,17 +93,30 @@ def evaluate(
     how: Parameters,
     evals: Path,
     progress: Callable[[str], None] = lambda line: None,
-    others: Callable[[Asker, Callable[[str], None]], Retention] | None = measure,
+    others: Callable[..., Retention] | None = measure,
 ) -> Evaluation:
     """Asks, proves who answered, judges, and writes the record into `evals`.
 
-    `others` measures what the weights still do of everything else; None leaves that out.
+    `others` measures what the weights still do of everything else, as `measure` does; None leaves that out.
 
     Raises:
         TrainingError: other weights answer than `subject`, or Ctrl-C was pressed.
         ServiceError: the service failed or went away.
-        Refused: a case cannot be rendered, or a function of the user's does not score.
+        Refused: it is being evaluated already, a case cannot be rendered, or a function of the user's does not score.
     """
+    with claimed(evals, subject.name):
+        return _evaluated(service, subject, cases, how, evals, progress, others)
+
+
+def _evaluated(
+    service: Service,
+    subject: Subject,
+    cases: Sequence[Case],
+    how: Parameters,
+    evals: Path,
+    progress: Callable[[str], None],
+    others: Callable[..., Retention] | None,
+) -> Evaluation:
     began = time.monotonic()
     base = None
     if subject.path:
@@ -115,7 +129,7 @@ def evaluate(
     try:
         ask(asker, [c for c in cases if c.id not in part.samples], how, progress, part.add_samples)
         samples = [sample for case in cases for sample in part.samples[case.id]]
-        retention = others(asker, progress) if others else None
+        retention = others(asker, progress, before=part.retention, came=part.add_retention) if others else None
         verdicts = _judged(askers, samples, part, progress)
         scored, slow = _scored(cases, samples, verdicts, evals)
         places = {case.id: place for place, case in enumerate(cases)}
@@ -159,6 +173,15 @@ def spend(cases: Sequence[Case], how: Parameters) -> str:
     for model, count in judged.items():
         words += f", and {count} verdicts of {model}, at most {count * MAX_TOKENS:,} tokens"
     return words
+
+
+def outdated(subject: Subject, cases: Sequence[Case], how: Parameters, evals: Path) -> str:
+    """What the baseline was asked with that a checkpoint is about to be asked without, in words; else empty."""
+    baseline = baseline_of(evals)
+    if subject.path is None or baseline is None:
+        return ""
+    ahead = Asking(suite_hash(cases), how, subject.student.renderer_name, function_hashes(cases, evals))
+    return " and ".join(differences(baseline, ahead))
 
 
 def baseline_of(evals: Path) -> Record | None:
@@ -273,6 +296,5 @@ def _so_far(part: Part, cases: Sequence[Case]) -> str:
     return f"{len(part.samples)} of {len(cases)} cases are answered, and kept"
 
 
-def _named(ids: Sequence[str]) -> str:
-    more = f" and {len(ids) - 5} more" if len(ids) > 5 else ""
-    return f"{len(ids)} answers ({', '.join(ids[:5])}{more})"
+def _answers(ids: Sequence[str]) -> str:
+    return f"{len(ids)} answers ({named(ids)})"

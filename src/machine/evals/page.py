@@ -19,6 +19,7 @@ from machine.errors import MachineError
 from machine.evals.case import Case
 from machine.evals.chart import chart
 from machine.evals.compare import Comparison, of_records
+from machine.evals.judge import Verdict
 from machine.evals.proof import same_base
 from machine.evals.record import BASELINE, CHECKPOINT, Record, differences, read_record
 from machine.evals.retention import Change as Kept
@@ -51,16 +52,24 @@ _VERDICTS = {
     "no difference shown": "No difference to the base model shown",
     "too few cases": "Too few cases to tell it from the base model",
 }
+_JUDGED = {True: "it passes", False: "it fails", None: "no verdict, so it has not passed"}
+_Verdicts = Mapping[tuple[str, int], Verdict]
+"""What a model judged, by case and number of the answer."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What a model said: `words` are (text, whether it differs from the other side's), whole."""
+    """What a model said: `words` are (text, whether it differs from the other side's), whole.
+
+    `judged` is who judged it and how, in words, and `reasons` what that model said; empty where no model judged.
+    """
 
     words: list[tuple[str, bool]]
     characters: int
     passed: bool
     note: str
+    judged: str = ""
+    reasons: str = ""
 
 
 @dataclass(frozen=True)
@@ -198,13 +207,13 @@ def _cases(evals: Path, record: Record) -> dict[str, Case]:
 def _paired(before: Record, after: Record, cases: Mapping[str, Case], found: Comparison) -> dict[Change, list[Pair]]:
     groups: dict[Change, list[Pair]] = {change: [] for change, _ in GROUPS}
     passed = after.passed
-    old, new = _by_case(before), _by_case(after)
+    sides = (_by_case(before), _verdicts(before)), (_by_case(after), _verdicts(after))
     changed = {*found.losses, *found.wins}
     for id in [*found.losses, *found.wins, *(id for id in passed if id not in changed)]:
         change: Change = "both pass" if passed[id] else "both fail"
         if id in changed:
             change = "lost" if id in found.losses else "won"
-        groups[change].append(_pair(id, cases.get(id), old[id], new[id]))
+        groups[change].append(_pair(id, cases.get(id), *((said[id], verdicts) for said, verdicts in sides)))
     return groups
 
 
@@ -215,24 +224,35 @@ def _by_case(record: Record) -> dict[str, list[Sample]]:
     return found
 
 
-def _pair(id: str, case: Case | None, old: Sequence[Sample], new: Sequence[Sample]) -> Pair:
+def _verdicts(record: Record) -> _Verdicts:
+    return {(verdict.case, verdict.number): verdict for verdict in record.verdicts}
+
+
+def _pair(
+    id: str, case: Case | None, before: tuple[Sequence[Sample], _Verdicts], after: tuple[Sequence[Sample], _Verdicts]
+) -> Pair:
+    (old, judged), (new, judged_now) = before, after
     marked = [differing(said(one), said(other)) for one, other in zip(old, new, strict=True)]
     return Pair(
         id,
         case.question if case else "",
         wanted(case) if case else "",
-        [_answer(sample, before) for sample, (before, _) in zip(old, marked, strict=True)],
-        [_answer(sample, after) for sample, (_, after) in zip(new, marked, strict=True)],
+        [_answer(sample, words, judged) for sample, (words, _) in zip(old, marked, strict=True)],
+        [_answer(sample, words, judged_now) for sample, (_, words) in zip(new, marked, strict=True)],
     )
 
 
-def _answer(sample: Sample, words: list[tuple[str, bool]]) -> Answer:
+def _answer(sample: Sample, words: list[tuple[str, bool]], verdicts: _Verdicts) -> Answer:
     notes = [f"{count(sample.tokens)} tokens"]
     if 0 < sample.score < 1:
         notes.insert(0, f"score {sample.score:.2f}")
     if sample.stopped == "length":
         notes.append("cut off at the limit")
-    return Answer(words, sum(len(text) for text, _ in words), sample.passed, ", ".join(notes))
+    characters, verdict = sum(len(text) for text, _ in words), verdicts.get((sample.case, sample.number))
+    if verdict is None:
+        return Answer(words, characters, sample.passed, ", ".join(notes))
+    judged = f"{verdict.model} judged: {_JUDGED[verdict.passed]}"
+    return Answer(words, characters, sample.passed, ", ".join(notes), judged, verdict.text)
 
 
 def said(sample: Sample) -> str:
@@ -320,25 +340,10 @@ def _figures(
 def _facts(measured: SideBySide) -> list[tuple[str, str]]:
     """The figures of a comparison, in words."""
     found, how = measured.found, measured.after.parameters
-    low, high = found.difference_interval
-    rates = [
-        f"{passed} of {found.cases} pass, {rate:.0%} (95 % interval {ends[0]:.0%} to {ends[1]:.0%})"
-        for passed, rate, ends in (
-            (found.baseline, found.baseline_rate, found.baseline_interval),
-            (found.candidate, found.candidate_rate, found.candidate_interval),
-        )
-    ]
-    asked = f"temperature {how.temperature:g}, at most {count(how.max_tokens)} tokens, seed {how.seed}"
+    top_p = f", top-p {how.top_p:g}" if how.top_p < 1 else ""
+    asked = f"temperature {how.temperature:g}{top_p}, at most {count(how.max_tokens)} tokens, seed {how.seed}"
     return [
-        ("Base", rates[0]),
-        ("Checkpoint", rates[1]),
-        ("Difference", f"{found.difference:+.0%} (95 % interval {low:+.0%} to {high:+.0%})"),
-        ("Won and lost", f"{len(found.wins)} and {len(found.losses)}"),
-        (
-            f"{found.test[:1].upper()}{found.test[1:]}",
-            f"p = {found.p_better:.2g} (better), {found.p_worse:.2g} (worse)",
-        ),
-        ("Regressions", found.regressions),
+        *found.facts,
         *(("Limits", limit) for limit in found.limits),
         *((f"Tag {each.tag}", f"{each.baseline} → {each.candidate} of {each.cases} pass") for each in found.tags),
         ("Asked with", asked + (f", {how.samples} answers a case" if how.samples > 1 else "")),

@@ -1,7 +1,8 @@
 """Part: the answers of an evaluation that is not done yet, `evals/<name>.part.jsonl`, in the order in which they came.
 
-The first line says what is asked of which weights; each further line is an answer or a verdict. A crash loses at most
-the line that is being written: what it leaves of it is cut off. The file goes when the record is written.
+The first line says what is asked of which weights; each further line is an answer, a verdict, or a piece of what
+retention measures. A crash loses at most the line that is being written: what it leaves of it is cut off. The file goes
+when the record is written.
 """
 
 import hashlib
@@ -13,6 +14,7 @@ import msgspec
 from machine.errors import StoreError
 from machine.evals.case import Case
 from machine.evals.judge import Verdict
+from machine.evals.record import Retention
 from machine.evals.sample import Parameters, Sample
 from machine.store.files import append_line, explained, private_folder, write_private
 from machine.tinker.probe import distance
@@ -41,19 +43,22 @@ class Header(msgspec.Struct, frozen=True):
 class _Line(msgspec.Struct, frozen=True, omit_defaults=True):
     samples: tuple[Sample, ...] = ()
     verdict: Verdict | None = None
+    retention: Retention | None = None
 
 
 class Part:
     """The part of an evaluation called `name` that is there already.
 
-    `samples` are by case and `verdicts` by case and number; `anew` says that a part was there which was of something
-    else, and was dropped.
+    `samples` are by case and `verdicts` by case and number; `retention` is what was measured so far of the newest
+    retention suite, None where nothing was. `anew` says that a part was there which was of something else, and was
+    dropped.
     """
 
     def __init__(self, folder: Path, name: str, header: Header) -> None:
         self.path = folder / f"{name}.part.jsonl"
         self.samples: dict[str, tuple[Sample, ...]] = {}
         self.verdicts: dict[tuple[str, int], Verdict] = {}
+        self.retention: Retention | None = None
         private_folder(folder)
         found = _whole_lines(self.path)
         self.anew = bool(found) and not _of(found[0], header)
@@ -71,6 +76,10 @@ class Part:
         """Keeps a verdict, durably."""
         self._add(_Line(verdict=verdict))
 
+    def add_retention(self, piece: Retention) -> None:
+        """Keeps a piece of what retention measures, durably: answers to one case, or one text's NLL."""
+        self._add(_Line(retention=piece))
+
     def finish(self) -> None:
         """Lets go of the part: the record holds it all."""
         with explained(self.path):
@@ -85,6 +94,8 @@ class Part:
             self.samples[line.samples[0].case] = line.samples
         if line.verdict:
             self.verdicts[line.verdict.case, line.verdict.number] = line.verdict
+        if line.retention:
+            self.retention = line.retention.after(self.retention)
 
     def _line(self, number: int, line: bytes) -> _Line:
         try:

@@ -1,9 +1,13 @@
 """Process: a Python process of its own for scorers that may hang or crash: patterns, schemas, the user's functions.
 
-One process scores the answers of a whole evaluation, one at a time; one that is slow or dead is replaced.
+One process scores the answers of a whole evaluation, one at a time; one that is slow or dead is replaced. It has a
+session of its own, so that Ctrl-C in the terminal reaches this side alone, and whatever it started ends with it.
 """
 
+import contextlib
+import os
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -94,7 +98,9 @@ class Process:
         if self._child is None:
             command = [sys.executable, "-P", "-m", "machine.evals.child"]
             self._lines = queue.SimpleQueue()
-            self._child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self._evals)
+            self._child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self._evals, start_new_session=True
+            )
             threading.Thread(target=_read, args=(self._child, self._lines), daemon=True).start()
             try:
                 ready = self._lines.get(timeout=LOAD_SECONDS)
@@ -108,6 +114,9 @@ class Process:
     def _end(self) -> None:
         child, self._child, self._loaded = self._child, None, set()
         if child is not None:
+            if sys.platform != "win32":  # what the user's function started goes too
+                with contextlib.suppress(ProcessLookupError, PermissionError):  # it is gone already
+                    os.killpg(child.pid, signal.SIGKILL)
             child.kill()
             child.wait()
             assert child.stdin

@@ -5,6 +5,7 @@ a fixed text, see `tinker.probe`), and, for a checkpoint, the probe that was tak
 saved. A checkpoint that answers like the base is an error, not a result.
 """
 
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -41,7 +42,7 @@ def prove(
         trained: the probe taken from the trainer when the checkpoint was saved, where it is known.
 
     Raises:
-        TrainingError: other weights answer.
+        TrainingError: other weights answer, or what they answer is not finite.
     """
     kept = asker.service.wait(asker.client._get_sampler_submit(), "asking which weights answer")
     if (kept.model_path or None) != path:
@@ -50,7 +51,8 @@ def prove(
         )
     if kept.base_model != asker.student.model:
         raise _mixed(f"{asker.student.model} was asked for, the service's sampler is of {kept.base_model}")
-    taken = tuple(probe.of_sampler(asker.service, asker.client, asker.student))
+    given = probe.of_sampler(asker.service, asker.client, asker.student)
+    taken = tuple(finite(each, "the probe text") for each in given)
     if base is None:
         return Proof(kept.base_model, path, taken)
     apart = distance(taken, base.probe)
@@ -71,6 +73,20 @@ def same_base(one: Proof, other: Proof, checkpoint: Proof) -> None:
         raise _mixed(f"the baseline is of {one.base_model}, the checkpoint of {other.base_model}")
     if distance(one.probe, other.probe) >= distance(one.probe, checkpoint.probe):
         raise _mixed("the baseline was not answered by the base model that the checkpoint was trained from")
+
+
+def finite(value: float, of: str) -> float:
+    """A log-probability that the weights gave `of` something.
+
+    Raises:
+        TrainingError: it is not a finite number.
+    """
+    if math.isfinite(value):
+        return value
+    raise TrainingError(
+        f"the weights that answer give {of} the log-probability {value}: training ran away, or the service is broken",
+        next_step="machine train run --learning-rate VALUE, lower than before",
+    )
 
 
 def _mixed(what: str) -> TrainingError:

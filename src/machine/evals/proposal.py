@@ -17,7 +17,7 @@ import msgspec
 
 from machine.dataset.targets import Target, expand, text_of
 from machine.errors import Refused
-from machine.evals.case import Call, Case, Scorer, scorer_fault
+from machine.evals.case import Call, Case, Scorer, named, scorer_fault
 from machine.evals.suite import parse_case, read_lines, trained_on, unlike
 from machine.trace import Row, canonical
 
@@ -54,15 +54,15 @@ class Proposal:
         found = []
         if self.long:
             found.append(
-                f"{len(self.long)} answers are too long to be given again word for word ({_named(self.long)}): no case "
+                f"{len(self.long)} answers are too long to be given again word for word ({named(self.long)}): no case "
                 "was made of them; --scorer judge:RUBRIC or contains:TEXT makes cases of all"
             )
         if self.unfit:
             found.append(
-                f"{len(self.unfit)} answers cannot be judged by the scorer named ({_named(self.unfit)}): left out"
+                f"{len(self.unfit)} answers cannot be judged by the scorer named ({named(self.unfit)}): left out"
             )
         if self.trained:
-            found.append(f"{len(self.trained)} questions are trained on too ({_named(self.trained)}): left out")
+            found.append(f"{len(self.trained)} questions are trained on too ({named(self.trained)}): left out")
         if self.scorers.get("exact"):
             found.append(
                 f"{self.scorers['exact']} cases want the very words of the tagged answer: edit them if others do"
@@ -188,7 +188,3 @@ def _asked_within(frame: Frame, path: Path, number: int, value: dict[str, object
         "tags": list(given.tags),
     }
     return case if given.expected is None else case | {"expected": given.expected}
-
-
-def _named(ids: Sequence[str]) -> str:
-    return ", ".join(ids[:3]) + (" ..." if len(ids) > 3 else "")

@@ -29,6 +29,12 @@ class Retention(msgspec.Struct, frozen=True):
     samples: tuple[Sample, ...]
     nll: dict[str, float]
 
+    def after(self, before: "Retention | None") -> "Retention":
+        """This and what was measured before of the same suite; this alone where that was another suite."""
+        if before is None or before.suite != self.suite:
+            return self
+        return Retention(self.suite, before.samples + self.samples, before.nll | self.nll)
+
 
 class Record(msgspec.Struct, frozen=True):
     """Every sample of an evaluation, with all that it depends on.
@@ -79,15 +85,30 @@ def scores(samples: tuple[Sample, ...] | list[Sample]) -> dict[str, float]:
     return {case: sum(each) / len(each) for case, each in found.items()}
 
 
-def differences(one: Record, other: Record) -> list[str]:
-    """What two records were asked with that is not the same, in words; where there is any, they cannot be compared."""
+class Asking(msgspec.Struct, frozen=True):
+    """What an evaluation is asked with, before it is a `Record`: its fields of these names."""
+
+    suite: str
+    parameters: Parameters
+    renderer: str
+    scorers: dict[str, str]
+
+
+def differences(one: Record | Asking, other: Record | Asking) -> list[str]:
+    """What two evaluations are not asked alike, in words; where there is any, they cannot be compared."""
     differ = {
         "another suite": one.suite != other.suite,
-        "other sampling parameters": one.parameters != other.parameters,
+        f"other sampling parameters ({_apart(one.parameters, other.parameters)})": one.parameters != other.parameters,
         "another renderer": one.renderer != other.renderer,
         "other scoring functions": one.scorers != other.scorers,
     }
     return [what for what, differs in differ.items() if differs]
+
+
+def _apart(one: Parameters, other: Parameters) -> str:
+    """The parameters that differ, each with both values."""
+    values = [(name.replace("_", "-"), getattr(one, name), getattr(other, name)) for name in one.__struct_fields__]
+    return ", ".join(f"{name} {mine:g} and {theirs:g}" for name, mine, theirs in values if mine != theirs)
 
 
 def write_record(folder: Path, record: Record) -> Path:
@@ -108,8 +129,10 @@ def read_record(folder: Path, name: str) -> Record:
     path = folder / f"{name}.json"
     try:
         record = msgspec.json.decode(path.read_bytes(), type=Record)
-    except OSError as error:
+    except FileNotFoundError as error:
         raise Refused(f"no evaluation called {name} yet", next_step=f"machine train eval {command}") from error
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror or error}", next_step=f"make {path} readable for you") from error
     except msgspec.MsgspecError as error:
         raise Refused(f"{path} is damaged: {error}", next_step=f"machine train eval {command}") from error
     if record.version > VERSION:

@@ -19,7 +19,6 @@ off within its thoughts: its answers then pass with neither weights, and the pas
 
 import hashlib
 import importlib.resources
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +30,7 @@ import msgspec
 from machine.errors import Refused, ServiceError
 from machine.evals.case import Case
 from machine.evals.compare import ALPHA, Comparison, Interval, compare, paired_test
+from machine.evals.proof import finite
 from machine.evals.record import Retention
 from machine.evals.sample import Asker, Parameters, Sample, ask
 from machine.evals.score import score
@@ -49,15 +49,20 @@ Word = Literal["kept", "lost", "too little to say"]
 
 @dataclass(frozen=True)
 class Language:
-    """The passages: (name, NLL of the base, NLL of the checkpoint) in nats a token; the mean rise and its interval."""
+    """The passages: (name, NLL of the base, NLL of the checkpoint) in nats a token; the mean rise and its interval.
+
+    `interval` is None where there are too few passages for one.
+    """
 
     passages: tuple[tuple[str, float, float], ...]
     rise: float
-    interval: Interval
+    interval: Interval | None
 
     @property
     def verdict(self) -> Word:
         """The word for it."""
+        if self.interval is None:
+            return "too little to say"
         low, high = self.interval
         if self.rise > RISE and low > 0:
             return "lost"
@@ -105,18 +110,17 @@ class Change:
     @property
     def rows(self) -> list[tuple[str, str]]:
         """What was measured, as (label, words)."""
-        low, high = self.language.interval
-        found, of = self.answers, self.answers.cases
+        found, of, ends = self.answers, self.answers.cases, self.language.interval
+        within = f"95 % interval {ends[0]:+.3f} to {ends[1]:+.3f}" if ends else "too few texts for an interval"
         return [
             (
                 "Texts that nobody trained on",
-                f"NLL {self.language.rise:+.3f} nats a token (95 % interval {low:+.3f} to {high:+.3f}; "
-                f"lost from {RISE:+g} on): {self.language.verdict}",
+                f"NLL {self.language.rise:+.3f} nats a token ({within}; lost above {RISE:+g}): {self.language.verdict}",
             ),
             (
                 "Answers to other things",
                 f"{found.baseline} → {found.candidate} of {of} pass ({len(found.wins)} won, {len(found.losses)} lost, "
-                f"p = {found.p_worse:.2g} that they got worse by chance), {self.changed} of {of} changed",
+                f"p = {found.p_worse:.2g} for worse, one-sided), {self.changed} of {of} changed",
             ),
             (
                 "They begin with",
@@ -165,33 +169,54 @@ def measure(
     progress: Callable[[str], None] = lambda line: None,
     cases: Sequence[Case] | None = None,
     passages: Mapping[str, str] | None = None,
+    *,
+    before: Retention | None = None,
+    came: Callable[[Retention], None] = lambda piece: None,
 ) -> Retention:
     """Asks a model the built-in suite, or other `cases` and `passages`.
 
     Cases with tools are left out where the student's renderer writes none; `judge` names them.
 
+    Args:
+        asker: the model.
+        progress: told how far it is.
+        cases: what it is asked.
+        passages: what it scores.
+        before: what an earlier attempt was given; of the same suite, none of it is asked again.
+        came: given each answer and each passage's NLL as soon as it is there.
+
     Raises:
-        ServiceError: the service failed or went away.
+        ServiceError: the service failed or went away; what came before was given to `came`.
         Refused: a case without tools cannot be rendered.
     """
     from tinker import ModelInput
 
     cases = built_in_cases() if cases is None else cases
     passages = built_in_passages() if passages is None else passages
+    suite = retention_hash(cases, passages)
+    there = before if before and before.suite == suite else Retention(suite, (), {})
+    asked, nll = {sample.case: sample for sample in there.samples}, dict(there.nll)
     pending = {
         name: asker.client.compute_logprobs(ModelInput.from_ints(asker.student.encode(text)))
         for name, text in passages.items()
+        if name not in nll
     }
 
     def tell(line: str) -> None:
         progress(f"retention: {line}")
 
-    plain, tools = [case for case in cases if not case.tools], [case for case in cases if case.tools]
-    samples = ask(asker, plain, Parameters(max_tokens=TOKENS), tell)
-    samples += ask(asker, [c for c in tools if _renders(asker, c)], Parameters(max_tokens=TOOL_TOKENS), tell)
-    nll = {name: _nll(asker.service.wait(waiting, f"scoring the passage {name}")) for name, waiting in pending.items()}
-    known = {case.id: case for case in cases}
-    return Retention(retention_hash(cases, passages), tuple(_scored(known[s.case], s) for s in samples), nll)
+    def keep(samples: Sequence[Sample]) -> None:
+        asked.update((sample.case, sample) for sample in samples)
+        came(Retention(suite, tuple(samples), {}))
+
+    missing = [case for case in cases if case.id not in asked and (not case.tools or _renders(asker, case))]
+    ask(asker, [case for case in missing if not case.tools], Parameters(max_tokens=TOKENS), tell, keep)
+    ask(asker, [case for case in missing if case.tools], Parameters(max_tokens=TOOL_TOKENS), tell, keep)
+    for name, waiting in pending.items():
+        nll[name] = _nll(asker.service.wait(waiting, f"scoring the passage {name}"), name)
+        came(Retention(suite, (), {name: nll[name]}))
+    samples = tuple(_scored(case, asked[case.id]) for case in cases if case.id in asked)
+    return Retention(suite, samples, {name: nll[name] for name in passages})
 
 
 def judge(before: Retention, after: Retention) -> Change:
@@ -241,7 +266,7 @@ def well_called(case: Case, message: Mapping[str, Any]) -> bool:
         return False
     try:
         arguments = msgspec.json.decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return False
     return bool(validator_for(schemas[name])(schemas[name]).is_valid(arguments))
 
@@ -264,16 +289,19 @@ def _scored(case: Case, sample: Sample) -> Sample:
     return msgspec.structs.replace(sample, score=found, passed=bool(found))
 
 
-def _nll(logprobs: list[float | None]) -> float:
+def _nll(logprobs: list[float | None], name: str) -> float:
     """Nats a token over all tokens that have something before them.
 
     Raises:
         ServiceError: the service gave no log-probability.
+        TrainingError: it gave one that is not finite.
     """
     found = [float(each) for each in logprobs if each is not None]
     if not found:
-        raise ServiceError("the service scored a passage with no log-probability", next_step="machine tinker status")
-    return round(-sum(found) / len(found), 6)
+        raise ServiceError(
+            f"the service scored the passage {name} with no log-probability", next_step="machine tinker status"
+        )
+    return round(-finite(sum(found), f"the passage {name}") / len(found), 6)
 
 
 def _language(before: Mapping[str, float], after: Mapping[str, float]) -> Language:
@@ -282,10 +310,10 @@ def _language(before: Mapping[str, float], after: Mapping[str, float]) -> Langua
     return Language(tuple((name, before[name], after[name]) for name in before), rise, _t_interval(rises))
 
 
-def _t_interval(values: Sequence[float]) -> Interval:
-    """The 95 % interval of a mean (Student's t); without bounds where fewer than two values are there."""
+def _t_interval(values: Sequence[float]) -> Interval | None:
+    """The 95 % interval of a mean (Student's t); None where fewer than two values are there."""
     if len(values) < 2:
-        return -math.inf, math.inf
+        return None
     if max(values) == min(values):
         return values[0], values[0]
     from scipy.stats import ttest_1samp

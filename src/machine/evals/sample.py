@@ -2,6 +2,8 @@
 
 import concurrent.futures
 import contextlib
+import hashlib
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
@@ -22,7 +24,10 @@ T = TypeVar("T")
 
 
 class Parameters(msgspec.Struct, frozen=True):
-    """How answers are sampled: `samples` of each case; temperature 0 is greedy, `top_p` 1 cuts nothing."""
+    """How answers are sampled: `samples` of each case; temperature 0 is greedy, `top_p` 1 cuts nothing.
+
+    `seed` is the evaluation's, from which each case has its own (see `seed_of`).
+    """
 
     max_tokens: Annotated[int, msgspec.Meta(ge=1)] = 128
     temperature: Annotated[float, msgspec.Meta(ge=0)] = 0.0
@@ -35,8 +40,8 @@ class Sample(msgspec.Struct, frozen=True, omit_defaults=True):
     """An answer, the `number`th of its case.
 
     `text` is what a user would see, `message` the whole of it as it was parsed: thinking and tool calls too. `tokens`
-    counts the sampled ones, `ids` are they; `stopped` is `stop` or `length`; `logprob` is their mean, in nats. `score`
-    is from 0 to 1.
+    counts the sampled ones, `ids` are they; `stopped` is `stop` or `length`; `logprob` is their mean, in nats, None
+    where it is not known or not finite. `seed` is what its case was drawn with. `score` is from 0 to 1.
     """
 
     case: str
@@ -70,8 +75,8 @@ class Asker:
         try:
             conversation = to_conversation(self.student.renderer, case.messages, case.tools)
             prompt: ModelInput = self.student.renderer.build_generation_prompt(conversation)
-        except MachineError:
-            raise
+        except MachineError as error:
+            raise Refused(f"case {case.id}: {error.message}", next_step="mend or remove the case") from error
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise Refused(
                 f"case {case.id}: {self.student.renderer_name} cannot render it ({type(error).__name__}: {error})",
@@ -104,18 +109,20 @@ def ask(
     """
     from tinker import SamplingParams
 
-    params = SamplingParams(
-        max_tokens=how.max_tokens,
-        temperature=how.temperature,
-        top_p=how.top_p,
-        seed=how.seed,
-        stop=asker.student.renderer.get_stop_sequences(),
-    )
+    stop = asker.student.renderer.get_stop_sequences()
+    seeds = [seed_of(how.seed, case.id) for case in cases]
+    params = [
+        SamplingParams(max_tokens=how.max_tokens, temperature=how.temperature, top_p=how.top_p, seed=seed, stop=stop)
+        for seed in seeds
+    ]
     prompts = [asker.prompt(case) for case in cases]
-    sent = {asker.client.sample(p, how.samples, params).future(): i for i, p in enumerate(prompts)}
+    sent = {
+        asker.client.sample(prompt, how.samples, each).future(): index
+        for index, (prompt, each) in enumerate(zip(prompts, params, strict=True))
+    }
     found: dict[int, list[Sample]] = {}
     for index, response in as_completed(asker.service, sent, "asking the cases"):
-        found[index] = _samples(asker, cases[index].id, prompts[index].length, how.seed, response)
+        found[index] = _samples(asker, cases[index].id, prompts[index].length, seeds[index], response)
         came(found[index])
         progress(f"asked {len(found)}/{len(cases)}")
     return [sample for index in range(len(cases)) for sample in found[index]]
@@ -125,8 +132,7 @@ def _samples(asker: Asker, case: str, prompt_tokens: int, seed: int, response: "
     samples = []
     for number, sequence in enumerate(response.sequences):
         ids, logprobs = tuple(sequence.tokens), sequence.logprobs
-        parsed, _ = asker.student.renderer.parse_response(list(ids))
-        message = plain_message(parsed)
+        message = read_answer(asker.student, ids)
         samples.append(
             Sample(
                 case=case,
@@ -138,10 +144,31 @@ def _samples(asker: Asker, case: str, prompt_tokens: int, seed: int, response: "
                 ids=ids,
                 prompt_tokens=prompt_tokens,
                 seed=seed,
-                logprob=round(sum(logprobs) / len(logprobs), 6) if logprobs else None,
+                logprob=_mean(logprobs),
             )
         )
     return samples
+
+
+def seed_of(seed: int, case: str) -> int:
+    """What a case is drawn with: another number for each case, so that chance does not treat all of them alike."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{case}".encode(errors="surrogatepass")).digest()[:4], "big") >> 1
+
+
+def _mean(logprobs: Sequence[float] | None) -> float | None:
+    mean = sum(logprobs) / len(logprobs) if logprobs else math.nan
+    return round(mean, 6) if math.isfinite(mean) else None
+
+
+def read_answer(student: Student, ids: Sequence[int]) -> dict[str, Any]:
+    """The message that sampled tokens are; one of their text alone where the renderer cannot read them."""
+    from tinker_cookbook.exceptions import RendererError
+
+    try:
+        parsed, _ = student.renderer.parse_response(list(ids))
+    except RendererError:  # two ends of a message in one answer, say
+        return {"role": "assistant", "content": student.tokenizer.decode(list(ids))}
+    return plain_message(parsed)
 
 
 def plain_message(message: Mapping[str, Any]) -> dict[str, Any]:

@@ -67,9 +67,9 @@ def _called(message: Mapping[str, Any], wanted: Sequence[Call]) -> bool:
 def _same_call(made: Mapping[str, Any], want: Call) -> bool:
     try:
         arguments = msgspec.json.decode(made["arguments"])
-    except msgspec.MsgspecError:
+        return bool(made["name"] == want.name and same_json(arguments, want.arguments))
+    except (msgspec.MsgspecError, RecursionError):
         return False
-    return made["name"] == want.name and same_json(arguments, want.arguments)
 
 
 def _valid(answer: str, schema: Any) -> bool:
@@ -80,6 +80,6 @@ def _valid(answer: str, schema: Any) -> bool:
     fenced = _FENCE.fullmatch(answer)
     try:
         value = msgspec.json.decode(fenced[1] if fenced else answer)
-    except msgspec.MsgspecError:
+        return bool(validator_for(schema)(schema, registry=Registry()).is_valid(value))
+    except (msgspec.MsgspecError, RecursionError):  # what is nested a thousand deep is no answer
         return False
-    return bool(validator_for(schema)(schema, registry=Registry()).is_valid(value))

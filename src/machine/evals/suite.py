@@ -3,6 +3,7 @@
 No case may have been trained on: one whose question also occurs in the training rows is refused by name.
 """
 
+import codecs
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ import msgspec
 from machine.dataset.repeats import normalised
 from machine.dataset.targets import Target, text_of
 from machine.errors import Refused
-from machine.evals.case import Case, scorer_fault
+from machine.evals.case import Case, messages_fault, named, scorer_fault
 from machine.trace import canonical
 
 SHORT = 4
@@ -66,7 +67,7 @@ def refuse_trained(cases: Sequence[Case], trained: Sequence[Target]) -> None:
     leaked = trained_on(cases, trained)
     if leaked:
         raise Refused(
-            f"{len(leaked)} cases were trained on and prove nothing: {', '.join(leaked[:5])}",
+            f"{len(leaked)} cases were trained on and prove nothing: {named(leaked)}",
             next_step="take them out of the suite",
         )
 
@@ -78,7 +79,7 @@ def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
         Refused: it cannot be read, or a line is not a JSON object.
     """
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = path.read_bytes().removeprefix(codecs.BOM_UTF8).split(b"\n")
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}", next_step="give the path of a JSONL file") from error
     found = []
@@ -115,11 +116,9 @@ def parse_case(path: Path, number: int, value: dict[str, Any], evals: Path) -> C
         case = msgspec.convert(value, Case)
     except msgspec.ValidationError as error:
         raise Refused(f"{path} line {number} is not a case: {error}", next_step=f"mend {path}") from error
-    if not case.messages or case.messages[-1].get("role") not in ("user", "tool"):
-        fault = f"case {case.id!r} does not end with a user message or a tool result"
-    else:
-        fault = scorer_fault(case, evals)
-    if fault:
+    if fault := messages_fault(case):
+        raise Refused(f"{path} line {number}: {fault}", next_step=f"mend {path}")
+    if fault := scorer_fault(case, evals):
         raise Refused(f"{path} line {number}: {fault}", next_step=f"mend {path}, or give --scorer regex:PATTERN")
     return case
 

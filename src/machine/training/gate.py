@@ -2,9 +2,9 @@
 
     python -m machine.training.gate MODULES PAGE [ARGUMENTS]
 
-Loads MODULES (comma-separated; most of a page's first ten seconds), waits for the line `go` on standard input, then
-runs PAGE as if it had been called by itself. Nothing of the page runs before; if the input ends without that line, none
-of it ever does.
+Loads MODULES (comma-separated; most of a page's first ten seconds), waits for the line `go` on standard input, takes
+what follows it (see `handover`), then runs PAGE as if it had been called by itself. Nothing of the page runs before; if
+the input ends without that line, none of it ever does.
 """
 
 import contextlib
@@ -12,7 +12,9 @@ import importlib
 import runpy
 import sys
 
-GO = "go\n"
+from machine.training.handover import receive
+
+GO = b"go\n"
 
 
 def main() -> None:
@@ -21,7 +23,9 @@ def main() -> None:
     for module in filter(None, modules.split(",")):
         with contextlib.suppress(ImportError):  # whoever needs it will say what is missing
             importlib.import_module(module)
-    if sys.stdin.readline() == GO:
+    if sys.stdin.buffer.readline() == GO:
+        if given := sys.stdin.buffer.read():
+            receive(given)
         runpy.run_path(sys.argv[0], run_name="__main__")
 
 

@@ -12,10 +12,11 @@ at every saved state and at the end.
 
 A run can be left at any time. Ctrl-C finishes the steps that were sent, saves the state (optimiser included) and
 marks the run interrupted; resuming goes on with the very next step. If the service dies, the last saved state
-stands.
+stands. A loss that is not a finite number ends the run: no metric, and no probe, ever holds one.
 """
 
 import contextlib
+import math
 import os
 import signal
 import threading
@@ -46,6 +47,10 @@ KEEP_SECONDS = 7 * 24 * 3600
 """How long the service is asked to keep the states in mid-run; those at a run's end have no limit."""
 
 Progress = Callable[[str], None]
+
+
+class _RanAway(TrainingError):
+    """A number that ought to be finite is not: to go on from there would only repeat it."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,8 @@ class Loop:
             self._finish()
         except KeyboardInterrupt:
             raise self._ended("interrupted", "told to stop") from None
+        except _RanAway as error:
+            raise self._ended("failed", error.message, error.next_step, goes_on=False) from error
         except MachineError as error:
             raise self._ended("failed", error.message, error.next_step) from error
         except BaseException as error:
@@ -194,7 +201,7 @@ class Loop:
         metrics = {
             "step": step.number,
             "epoch": (step.number - 1) // self.plan.steps_per_epoch + 1,
-            "loss": round(_nll(output, packs) / _examples(packs), 6),
+            "loss": self._mean(_nll(output, packs), packs, f"the loss of step {step.number}"),
             "learning_rate": step.rate,
             "examples": _examples(packs),
             "tokens": sum(map(trained, packs)),
@@ -209,8 +216,21 @@ class Loop:
     def _keep(self, look: _Look) -> None:
         doing = "measuring the held-out conversations"
         total = sum(_nll(self.service.wait(output, doing), packs) for packs, output in look.losses)
-        examples = _examples(self.held_out)
-        self.run.add_held_out(HeldOut(look.step, round(total / examples, 6), examples))
+        loss = self._mean(total, self.held_out, f"the held-out loss after step {look.step}")
+        self.run.add_held_out(HeldOut(look.step, loss, _examples(self.held_out)))
+
+    def _mean(self, nll: float, packs: Sequence[Pack], what: str) -> float:
+        """The mean loss of the examples of `packs`, in nats a token."""
+        return round(self._finite(nll, what) / _examples(packs), 6)
+
+    def _finite(self, value: float, what: str) -> float:
+        if math.isfinite(value):
+            return value
+        rate = self.plan.learning_rate
+        raise _RanAway(
+            f"{what} is {value}: training ran away at learning rate {rate:g}",
+            next_step=f"machine train run --learning-rate {rate / 4:g}",
+        )
 
     def _finish(self) -> None:
         self.progress("saving the checkpoint")
@@ -218,19 +238,20 @@ class Loop:
         self._save(steps, "final", None)
         sampler = self._client.save_weights_for_sampler(f"{self.run.id}-final")
         self._look(steps)
-        taken = tuple(probe.of_trainer(self.service, self._client, self.student))
+        given = probe.of_trainer(self.service, self._client, self.student)
+        taken = tuple(self._finite(each, "a log-probability under the trained weights") for each in given)
         self._settle()
         path = self.service.wait(sampler, "saving the weights for sampling").path
         state = self.run.checkpoints()[-1].state
         self.run.add_checkpoint(Checkpoint(steps, state=state, sampler=path, probe=taken))
         self._update(status="done", ended_at=now())
 
-    def _ended(self, status: str, cause: str, next_step: str = "") -> TrainingError:
-        """Marks the run, and says what is left of it."""
+    def _ended(self, status: str, cause: str, next_step: str = "", *, goes_on: bool = True) -> TrainingError:
+        """Marks the run, and says what is left of it; whether it `goes_on` once `next_step` is done."""
         saved = self._state.saved
         kept = f"the state after step {saved} is saved" if saved else "nothing was saved yet"
         resume = f"machine train run --resume {self.run.id}" if saved else "machine train run"
-        step = f"{next_step}, then {resume}" if next_step else resume
+        step = f"{next_step}, then {resume}" if next_step and goes_on else next_step or resume
         with contextlib.suppress(StoreError):  # the disk is full, say: the cause is told all the same
             self._update(status=status, ended_at=now(), cause=cause, next_step=step)
         return TrainingError(

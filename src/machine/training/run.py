@@ -102,7 +102,24 @@ class Run:
         try:
             self._lock.acquire()
         except Timeout as error:
-            raise Refused(f"run {self.id} is still running", next_step="machine train runs") from error
+            raise self._busy(self.state) from error
+
+    def refuse_running(self) -> None:
+        """Refuses a run that a process is training, before anything is made ready to go on with it.
+
+        Raises:
+            Refused: a process is (the message names it).
+        """
+        state = self.state
+        if state.status == "running":
+            raise self._busy(state)
+
+    def _busy(self, state: State) -> Refused:
+        since = f"process {state.pid}, since {state.started_at}" if state.status == "running" else "another process"
+        return Refused(
+            f"run {self.id} is being trained by {since}, and is at step {state.step} of {state.steps}",
+            next_step="wait until it is done (machine train runs), or end it with Ctrl-C and resume it",
+        )
 
     def _claimed(self) -> bool:
         from filelock import FileLock, Timeout
@@ -118,7 +135,7 @@ class Run:
     def write_config(self, config: dict[str, Any]) -> None:
         """Makes the folder and keeps what the run is made of."""
         private_folder(self.folder)
-        write_private(self.folder / "config.json", json.dumps(config, indent=2).encode() + b"\n")
+        write_private(self.folder / "config.json", json.dumps(config, indent=2, allow_nan=False).encode() + b"\n")
 
     def write_state(self, state: State) -> None:
         """Replaces the state."""
@@ -126,7 +143,7 @@ class Run:
 
     def add_metrics(self, metrics: dict[str, Any]) -> None:
         """Appends a line of metrics."""
-        append_line(self.folder / "metrics.jsonl", json.dumps(metrics).encode(), cut_torn=True)
+        append_line(self.folder / "metrics.jsonl", json.dumps(metrics, allow_nan=False).encode(), cut_torn=True)
 
     def add_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Appends a checkpoint."""

@@ -125,6 +125,7 @@ def opened(service: Service, config: Config, store: Path, given: Arguments) -> "
     if given.resume is None:
         return open_model(service, config, given.run)
     run = find_run(_store(store).runs, given.resume)
+    run.refuse_running()
     return open_model(service, config, run.id, run.resumable())
 
 
