@@ -167,7 +167,8 @@ def _make_venv(venv: Path) -> None:
 
 
 def _pip(python: Path, *what: str) -> None:
-    command = [str(python), "-m", "pip", "install", "--disable-pip-version-check", *what]
+    # what is imported is compiled then; compiling all of it would take longer than unpacking it
+    command = [str(python), "-m", "pip", "install", "--no-compile", "--disable-pip-version-check", *what]
     _run(command, "check the connection to your package index, then run it again", quiet_unless=_PIP_NEWS)
 
 

@@ -25,7 +25,7 @@ from machine.errors import Refused
 from machine.trace import well_formed
 
 PI = bootstrap.PACKAGE / "node_modules" / "@earendil-works" / "pi-coding-agent"
-EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", "300"))
+EXAMPLES = int(os.environ.get("ORACLE_EXAMPLES", "200"))
 """Random sessions for each test, the same in every run; `make nightly` asks for more, and for others each time."""
 CHECKED = settings(
     max_examples=EXAMPLES,

@@ -202,11 +202,12 @@ def test_an_earlier_complaint_may_be_answered():
     known = {"question": "Add lodash again, please.", "later": [], "correction": ""}
     assert rules_of(reasoning, Moment(["You are an agent.", "No, not with npm!"], **known)) == []
     assert rules_of(reasoning, Moment(["You are an agent.", "No matches found"], **known)) == ["hindsight"]
+    assert rules_of(reasoning, Moment(["You are an agent. Not with npm: that's wrong."], **known)) == ["hindsight"]
 
 
 def test_calls_are_read_through_their_json():
     said = "sleep until the clock of the server says that the day is over and then print it"
-    call = "write " + json.dumps({"text": "first\n" + said.replace(" then", "\nthen")})
+    call = "write " + json.dumps({"text": said.replace(" ", "\n")})
     moment = Moment(["You are an agent."], "Write the script.", [call], "")
     assert rules_of(f"The script has to {said}, since the log is rotated.", moment) == ["quotes-later"]
 
@@ -216,8 +217,8 @@ def test_an_unlikely_text_is_no_error():
     assert rules_of("", moment) == ["length"]
     assert rules_of(" \n\t", moment) == ["length"]
     assert "not-text" in rules_of("The clock is real \ud800 and the test waits for it, so I read it.", moment)
-    assert rules_of("ab " * 300_000, moment)[0] == "length"
-    assert "length" in rules_of("you should " * 20_000 + "`" * 5000 + '"' * 5000 + "/a" * 5000, moment)
+    assert rules_of("ab " * 60_000, moment)[0] == "length"
+    assert "length" in rules_of("you should " * 4_000 + "`" * 5000 + '"' * 5000 + "/a" * 5000, moment)
 
 
 @pytest.mark.parametrize("model", MODELS)

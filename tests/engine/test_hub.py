@@ -11,9 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
-from machine.engine import life
+from machine.engine.core import Engine
 from machine.engine.models.hub import DEFAULT_MODEL, model_folder
+from machine.engine.server import build_app
 from machine.errors import UsageError
 from machine.renderers import CHATML, local_model, renderer_name
 
@@ -77,11 +79,10 @@ def test_a_snapshot_of_the_hubs_cache_is_found_without_the_hub(model, homes, mon
 
 def test_the_engine_serves_a_snapshot_under_the_hubs_name(model, homes):
     cached(model, homes / "hub")
-    info = life.start(model_folder(NAME), state=homes / "state", device="cpu")
-    try:
-        assert info.model == NAME
-    finally:
-        life.stop(state=homes / "state")
+    app = build_app(Engine(model_folder(NAME), homes / "state"), "tml-x")
+    with TestClient(app, "http://localhost", headers={"X-API-Key": "tml-x"}) as client:
+        served = client.get("/api/v1/get_server_capabilities").json()["supported_models"]
+    assert [model["model_name"] for model in served] == [NAME]
 
 
 def test_what_is_no_model_is_refused(homes):

@@ -1,6 +1,7 @@
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -95,7 +96,7 @@ def test_killed_in_any_phase_it_starts_clean_and_training_goes_on_from_the_last_
             os.kill(life.status(state=state).pid, signal.SIGKILL)
             assert soon(lambda: life.status(state=state) is None)
 
-    waiting = [model.learn(rows=20_000, length=60)[1], model.learn()[1]]
+    waiting = [model.learn(rows=8000, length=60)[1], model.learn()[1]]
     with ThreadPoolExecutor(2) as pool:
         answers = [pool.submit(result, engine, each) for each in waiting]
         time.sleep(0.5)
@@ -110,10 +111,11 @@ def test_a_failed_start_tells_the_end_of_its_log(tmp_path, state):
         life.start(tmp_path, state=state)
 
 
-def test_a_taken_port_is_told(engine, tmp_path):
-    port = engine.url.rpartition(":")[2]
-    command = [sys.executable, "-m", "machine.engine.server", "--model", str(engine.model_path)]
-    done = subprocess.run([*command, "--state", str(tmp_path), "--port", port], capture_output=True, text=True)
+def test_a_taken_port_is_told(tiny_smollm, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        command = [sys.executable, "-m", "machine.engine.server", "--model", str(tiny_smollm)]
+        done = subprocess.run([*command, "--state", str(tmp_path), "--port", port], capture_output=True, text=True)
     assert done.returncode == 1
     assert f"port {port} is taken" in done.stderr
     assert "Traceback" not in done.stderr

@@ -35,7 +35,7 @@ def fire(folder, *words):
 
 
 def test_a_thousand_kills_lose_nothing_that_was_confirmed(memory):
-    runs = [fire(memory / kinds[0], "kill", "240", *kinds) for kinds in (("one", "observed", "blob"), ("turn", "refusal", "setting"))]  # fmt: skip
+    runs = [fire(memory / kinds[0], "kill", "160", *kinds) for kinds in (("one", "observed", "blob"), ("turn", "refusal", "setting"))]  # fmt: skip
     counts = Counter()
     faults = []
     for run in runs:

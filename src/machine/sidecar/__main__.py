@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from machine.report import Report
     from machine.sidecar.host import PiHost
 
-REQUIRED = ("click", "filelock", "msgspec", "rich", "ulid", "detect_secrets", "yaml")
+REQUIRED = ("click", "filelock", "msgspec", "rich", "ulid", "detect_secrets", "yaml", "gcld3")
 """What every command needs; an interpreter that lacks one is told to the user before any command runs."""
 
 FINISH_SECONDS = 60.0
@@ -115,7 +115,7 @@ def _footer(info: dict[str, Any]) -> str:
     from machine.footer import footer
 
     try:
-        return footer(Path(info["cwd"]), info["id"], _taggable(info["answer"]))
+        return footer(Path(info["cwd"]), info["id"], _taggable(info["answer"]), student=info["student"])
     except MachineError as fault:
         return f"machine: {fault.message}"
 

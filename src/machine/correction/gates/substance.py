@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from machine.correction.gates.wording import Wording, folded_words, is_dense
 
-FEWEST = 4
+FEWEST = 6
 """Words. "Run the tests first." names an act; a reason needs a second clause."""
 MOST = 2000
 """Characters (one of a script without spaces counts as three), some 350 words. The reasoning stands in front of an
