@@ -13,7 +13,7 @@ test: setup
 nightly: setup
 	ORACLE_EXAMPLES=10000 $(RUN) -m pytest --timeout 3600 tests/capture/test_oracle.py
 	CROWD_SINGLES=500 $(RUN) -m pytest tests/store/test_fire.py
-	OLD_PI=.pi-0.73.1 $(RUN) -m pytest tests/pi/test_old_pi.py tests/pi/test_old_retry.py
+	OLD_PI=.pi-0.73.1 $(RUN) -m pytest tests/pi/test_old_pi.py tests/pi/test_old_retry.py tests/pi/test_old_student.py
 
 lint: setup
 	$(RUN) -m pytest tests/test_style.py

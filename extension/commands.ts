@@ -19,7 +19,7 @@ export const COMMANDS: Record<string, { description: string; words: string[] }> 
 	machine: {
 		description: "What Machine holds about this project, and its own set-up",
 		words: [
-			"data", "auto", "auto on", "auto off", "footer", "footer on", "footer off",
+			"data", "student", "work", "auto", "auto on", "auto off", "footer", "footer on", "footer off",
 			"doctor", "setup", "engine start", "engine stop", "engine status",
 		],
 	},

@@ -9,6 +9,7 @@ import type { ExtensionAPI, ExtensionContext, SessionEntry } from "@earendil-wor
 import type { Params } from "./bridge.ts";
 import { complete, type Question } from "./model.ts";
 import type { Retry, Wanted } from "./retry.ts";
+import type { Choice, Student } from "./student.ts";
 
 export type Level = "info" | "warning" | "error";
 type Method = (ctx: ExtensionContext, params: Params) => unknown;
@@ -34,6 +35,7 @@ export class Status {
 export interface Session {
 	status: Status;
 	retry: Retry;
+	student: Student;
 	/** Aborted when the session is over. */
 	ended: AbortSignal;
 	/** Registers what the providers file holds now; returns what is wrong with it. */
@@ -41,7 +43,7 @@ export interface Session {
 }
 
 /** The methods by name. */
-export function hostMethods(pi: ExtensionAPI, { status, retry, ended, reloadProviders }: Session): Record<string, Method> {
+export function hostMethods(pi: ExtensionAPI, { status, retry, student, ended, reloadProviders }: Session): Record<string, Method> {
 	return {
 		"ui.select": (ctx, p) => ctx.ui.select(text(p.title), p.options as string[]),
 		"ui.confirm": (ctx, p) => ctx.ui.confirm(text(p.title), text(p.message)),
@@ -57,12 +59,14 @@ export function hostMethods(pi: ExtensionAPI, { status, retry, ended, reloadProv
 			say(ctx, text(p.text), p.level as Level);
 			if (!ctx.hasUI && p.exitCode) process.exitCode = p.exitCode as number;
 		},
-		"session.info": sessionInfo,
+		"session.info": (ctx) => ({ ...sessionInfo(ctx), student: student.isOn(ctx) }),
 		"session.branch": (ctx) => ctx.sessionManager.getBranch(),
 		"pi.systemPrompt": (ctx) => ctx.getSystemPrompt(),
 		"pi.tools": () => activeTools(pi),
 		"pi.registerProviders": () => reloadProviders(),
 		"model.complete": (ctx, p) => complete(ctx, p as unknown as Question, ended),
+		"model.now": (ctx) => student.now(ctx),
+		"model.choose": (ctx, p) => student.choose(ctx, p as unknown as Choice),
 		"turn.retry": (ctx, p) => retry.answerAnew(ctx, p as unknown as Wanted),
 	};
 }

@@ -11,9 +11,10 @@ import { COMMANDS } from "./commands.ts";
 import { coded, GONE, UNKNOWN_METHOD } from "./errors.ts";
 import { hostMethods, say, Status } from "./host.ts";
 import { Loan } from "./loan.ts";
-import { registerProviders } from "./providers.ts";
+import { registerProviders, watchProviders } from "./providers.ts";
 import { environment, interpreters, makeEnvironment, pythonEnv, SIDECAR_ARGS, systemPython } from "./python.ts";
 import { Retry } from "./retry.ts";
+import { Student } from "./student.ts";
 
 interface Shared {
 	/** The session that Pi is in; undefined while it is being replaced, when every context is stale. */
@@ -38,12 +39,14 @@ export default function machine(pi: ExtensionAPI): void {
 	const commands = new Map<string, ExtensionContext>(); // the contexts of the commands that are running
 	const registered = new Set<string>();
 	const problems = registerProviders(pi, registered);
+	watchProviders(pi, registered);
 	const status = new Status();
 	const capture = new Capture(pi);
 	const retry = new Retry(pi, new Loan(pi));
 	const ended = new AbortController();
 	const reloadProviders = () => registerProviders(pi, registered);
-	const methods = hostMethods(pi, { status, retry, ended: ended.signal, reloadProviders });
+	const student = new Student(pi, reloadProviders);
+	const methods = hostMethods(pi, { status, retry, student, ended: ended.signal, reloadProviders });
 	let settles = false; // Pi < 0.80 has no agent_settled
 
 	const tell = (name: string, capture?: Params) => shared.peer?.notify("event", { name, capture });
@@ -93,6 +96,7 @@ export default function machine(pi: ExtensionAPI): void {
 		if (event.reason !== "threshold" && event.reason !== "overflow") tellTurns("session_compact", ctx); // else the run settles
 	});
 	pi.on("session_tree", () => tell("session_tree"));
+	pi.on("model_select", () => tell("model_select"));
 
 	pi.on("session_shutdown", async (event, ctx) => {
 		const mayWrite = captures(ctx.cwd);

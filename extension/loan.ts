@@ -88,6 +88,11 @@ export class Loan {
 	}
 }
 
+/** Whether the change of model after `entry` is a loan. */
+export function isLoan(entry: SessionEntry | undefined): boolean {
+	return entry?.type === "custom" && entry.customType === ENTRY;
+}
+
 /** What is owed to the user of a session whose model, at its leaf, is one on loan. */
 function owedBy({ model, sessionManager: session }: ExtensionContext): Owed | undefined {
 	const up = (id: string | null): SessionEntry | undefined => (id ? session.getEntry(id) : undefined);

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from machine.errors import MachineError
-from machine.host import Completion, LiveSession, Retried
+from machine.host import Chosen, Completion, LiveSession, Retried, Selection
 
 COSTS = {"input_tokens": 100, "output_tokens": 20, "cost": 0.001}
 
@@ -25,6 +25,7 @@ class ScriptedHost:
         retries: Sequence[Retried] = (),
         live: Callable[[], LiveSession] | None = None,
         interactive: bool = True,
+        selection: Selection | None = None,
     ) -> None:
         self.cwd = cwd
         self.interactive = interactive
@@ -35,6 +36,8 @@ class ScriptedHost:
         self.prompts: list[tuple[str, list[tuple[str, str]], str | None]] = []
         self.hints: list[tuple[str, str, str | None]] = []
         self.said: list[str] = []
+        self.selected = selection
+        self.chosen: list[tuple[Chosen, Chosen | None]] = []
         self._live = live
 
     def session(self) -> LiveSession | None:
@@ -60,6 +63,12 @@ class ScriptedHost:
 
     def progress(self, message: str | None, detail: Sequence[str] = ()) -> None:
         pass
+
+    def selection(self) -> Selection | None:
+        return self.selected
+
+    def choose(self, wanted: Chosen, before: Chosen | None = None) -> None:
+        self.chosen.append((wanted, before))
 
     def models_changed(self) -> None:
         pass

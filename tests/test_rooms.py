@@ -8,7 +8,7 @@ import pytest
 import machine
 
 ROOT = Path(machine.__file__).parent
-FOUNDATION = {"errors", "trace", "report", "host", "home", "renderers", "slash", "rpc", "page"}
+FOUNDATION = {"errors", "trace", "report", "host", "home", "renderers", "slash", "rpc", "page", "discovery"}
 ORDER = [
     "privacy",
     "store",
@@ -45,7 +45,7 @@ def imports(file: Path) -> set[str]:
 
 def allowed(room: str) -> set[str]:
     if room in FOUNDATION:
-        return FOUNDATION_MAY
+        return FOUNDATION_MAY | ({"discovery"} if room == "renderers" else set())
     if room == "engine":
         return FOUNDATION | {"store.files"}
     if room in ("bootstrap", "templates"):

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from machine.commands import help_text, run
-from machine.host import Completion, Level, LiveSession, Retried
+from machine.errors import Refused
+from machine.host import Chosen, Completion, Level, LiveSession, Retried, Selection
 from machine.report import Report, as_json, marked, printable
 
 if TYPE_CHECKING:
@@ -105,6 +106,14 @@ class ShellHost:
     def retry(self, entry: str, hint: str, model: str | None = None) -> Retried | None:
         """A shell has no session."""
         return None
+
+    def selection(self) -> Selection | None:
+        """A shell has no model."""
+        return None
+
+    def choose(self, wanted: Chosen, before: Chosen | None = None) -> None:
+        """A shell has no model to set."""
+        raise Refused("a shell has no model to set", next_step=f"pi --model {wanted.model}")
 
     def models_changed(self) -> None:
         """A shell lists no models."""

@@ -9,8 +9,9 @@ AUTO = "auto"
 UNTAGGED = "last turn untagged"
 
 
-def footer(cwd: Path, session: str, answer: str | None) -> str:
-    """Counts by tag, whether turns are captured unasked, pending corrections, and whether the last turn is in the pool.
+def footer(cwd: Path, session: str, answer: str | None, *, student: bool = False) -> str:
+    """Who answers, if it is the student; counts by tag, whether turns are captured unasked, pending corrections, and
+    whether the last turn is in the pool.
 
     Empty where there is nothing to say, or where the user has switched it off. `answer` is the entry id of the last
     turn's final answer, None if there is no turn that could be tagged. Costs a look into the pool's index, never a read
@@ -34,7 +35,17 @@ def footer(cwd: Path, session: str, answer: str | None) -> str:
     if answer is not None and answer not in pool.tagged_entries(session):
         parts.append(UNTAGGED)
     said = " · ".join(filter(None, parts))
-    return f"machine: {said}" if said else ""
+    return " · ".join(filter(None, [_student(project) if student else "", f"machine: {said}" if said else ""]))
+
+
+def _student(project: Project) -> str:
+    """The model that the student is now, and the release, where it is one."""
+    from machine.tinker.served import BASE, served
+
+    now = served(project.root)
+    if now is None:
+        return "student: none yet"
+    return f"student: {now.model}" + (f" ({now.why})" if now.why != BASE else "")
 
 
 def _pending(project: Project) -> int:

@@ -60,6 +60,28 @@ class Retried:
     detail: str = ""
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """A model, `provider/id`, and the level at which it thinks in the host's own words; None: not known."""
+
+    model: str
+    level: str | None
+
+
+@dataclass(frozen=True)
+class Selection:
+    """What the host is set to: `now`, None where no model is chosen, and what was chosen `before` that, if it knows.
+
+    `student`: the student answers. `follows`: the host has a model that stands for the student, whichever that is.
+    """
+
+    now: Chosen | None
+    before: Chosen | None
+    student: bool
+    follows: bool
+    idle: bool
+
+
 class Host(Protocol):
     """The seam between a command and its caller. Every dialog returns None or False where nobody can answer."""
 
@@ -132,6 +154,19 @@ class Host(Protocol):
             ServiceError: no such model, no key for it, or a host too old for this; nothing has moved.
             Refused: `entry` is no message of the user in this session, or the agent is at work; nothing has moved. Or
                 the session was replaced before the run ended.
+        """
+        ...
+
+    def selection(self) -> Selection | None:
+        """The model that the user has chosen; None where the host has no model at all."""
+        ...
+
+    def choose(self, wanted: Chosen, before: Chosen | None = None) -> None:
+        """Sets the model and its thinking level. `before` is remembered as what was chosen before `wanted`.
+
+        Raises:
+            ServiceError: no such model, or no key for it; nothing has moved.
+            Refused: the agent is at work, or the host has no model to set; nothing has moved.
         """
         ...
 

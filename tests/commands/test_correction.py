@@ -1,7 +1,11 @@
 """`/correction` and `/corrections`, through the code behind both doors: with dialogs, and without."""
 
 import json
+import os
 import stat
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +15,7 @@ from hosts import ScriptedHost
 from machine.cli import ShellHost
 from machine.commands import run
 from machine.correction.ledger import Ledger
+from machine.errors import ServiceError, StoreError
 from machine.footer import footer
 from machine.host import LiveSession, Retried
 
@@ -92,6 +97,10 @@ def test_a_good_turn_that_answers_none_says_which_are_pending(turn):
     assert any(id in note and "--link" in note for note in report.notes)
     chosen = run(["good", "--link", id, "--session", str(turn.file)], ShellHost())
     assert chosen.data["correction"] == id
+    again = run(["good", "--link", id, "--session", str(turn.file)], ShellHost())
+    assert again.title == "Already tagged: nothing added"
+    turn.script.user("And now?")
+    turn.script.assistant("Done.")
     over = run(["good", "--link", id, "--session", str(turn.file)], ShellHost())
     assert (over.exit_code, "is linked" in over.title) == (2, True)
 
@@ -100,6 +109,8 @@ def test_headless_with_an_answer_keeps_a_good_row_of_it(turn):
     report = shell(turn, "--as", "It uses pytest.", "--reasoning", FIT)
     [correction] = turn.ledger.read().corrections
     assert correction.state == "linked"
+    assert report.title == "Saved as bad, 1 in the pool; your answer is saved as good, in its place"
+    assert ("Answer", "It uses pytest.") in report.rows
     [row] = rows(turn)  # the good row of the turn stands for the bad one
     assert (row.tag, row.target) == ("good", (4,))
     assert [part.get("thinking") or part["text"] for part in row.messages[-1]["content"]] == [FIT, "It uses pytest."]
@@ -131,6 +142,8 @@ def test_a_gate_that_fails_blocks_and_is_set_aside_by_name(turn):
         (["--override", "meta"], "--override goes with --reasoning"),
         (["--reasoning", "x", "--override", "nothing"], "no gate is called 'nothing'"),
         (["--resume", "c_x", "wrong"], "--resume goes on with what was said before"),
+        (["--resume", "c_x", "--session", "s.jsonl"], "--resume goes on with what was said before"),
+        (["--resume", "--note", "n"], "--resume goes on with what was said before"),
         (["--resume"], "no correction is pending"),
         (["--resume", "c_x"], "no correction 'c_x'"),
         (["--out", "f", "--reasoning", "x"], "--out opens none"),
@@ -145,6 +158,146 @@ def test_bad_usage_says_so_and_keeps_nothing(turn, words, message):
     assert report.next_step
     assert rows(turn) == []
     assert not turn.project.corrections.exists()
+
+
+def test_the_turn_that_is_tagged_good_after_all_learns_no_reasoning(turn):
+    id = shell(turn, "--reasoning", FIT).data["correction"]["correction"]
+    report = run(["good", "--session", str(turn.file)], ShellHost())
+    assert report.data["correction"] is None
+    assert any(id in note and "rejects this very turn" in note for note in report.notes)
+    assert all(isinstance(m["content"], str) for m in turn.project.pool.get(report.data["id"]).messages)
+    link = run(["good", "--link", id, "--session", str(turn.file)], ShellHost())
+    assert (link.exit_code, f"machine corrections drop {id}" in link.next_step) == (2, True)
+
+
+def test_a_link_that_could_not_be_written_is_made_by_the_same_command(turn, monkeypatch):
+    id = shell(turn, "--reasoning", FIT).data["correction"]["correction"]
+    turn.script.user("No.")
+    turn.script.assistant("It uses pytest.")
+    with monkeypatch.context() as patch:
+        fault = StoreError("no space left", next_step="free space, then run the command again")
+        patch.setattr(Ledger, "append", lambda ledger, event: (_ for _ in ()).throw(fault))
+        failed = run(["good", "--session", str(turn.file)], ShellHost())
+    assert (failed.exit_code, turn.ledger.find(id).state) == (1, "approved")
+    again = run(["good", "--session", str(turn.file)], ShellHost())
+    assert (again.title, again.data["correction"]) == ("Already tagged: nothing added", id)
+    assert turn.ledger.find(id).state == "linked"
+    assert turn.project.pool.counts() == {"bad": 1, "good": 1}
+
+
+def test_a_link_can_be_taken_back_and_made_again(turn):
+    id = shell(turn, "--reasoning", FIT).data["correction"]["correction"]
+    turn.script.user("And the linter?")
+    turn.script.assistant("ruff")
+    wrong = run(["good", "--session", str(turn.file)], ShellHost())
+    assert wrong.data["correction"] == id
+    assert any("--no-link" in note for note in wrong.notes)
+    undone = run(["good", "--no-link", "--session", str(turn.file)], ShellHost())
+    assert any(f"{id} was linked to this turn; it is approved again" in note for note in undone.notes)
+    assert turn.ledger.find(id).state == "approved"
+    [row] = turn.project.pool.rows("good")
+    assert row.messages[-1]["content"] == "ruff"
+    run(["good", "--link", id, "--session", str(turn.file)], ShellHost())
+    assert turn.ledger.find(id).state == "linked"
+    worse = run(["correction", "no", "--session", str(turn.file)], ShellHost())
+    assert any(id in note for note in worse.notes)
+    assert turn.ledger.find(id).state == "approved"
+    shown = run(["corrections", id], ShellHost())
+    assert [what for _, what, _ in shown.tables[0].rows][2:] == ["linked", "unlinked", "linked", "unlinked"]
+    export = run(["corrections", "export", "--pairs", str(turn.folder / "pairs.jsonl")], ShellHost())
+    assert export.exit_code == 2
+
+
+def test_the_same_question_in_another_session_is_named(turn):
+    id = shell(turn, "--reasoning", FIT).data["correction"]["correction"]
+    turn.script.leaf = turn.script.entries[0]["id"]
+    turn.script.header["id"] = "session-2"
+    turn.script.user(QUESTION)
+    turn.script.assistant("It uses pytest.")
+    report = run(["good", "--session", str(turn.file)], ShellHost())
+    assert report.data["correction"] is None
+    assert any(f"/good --link {id}" in note for note in report.notes)
+    turn.script.user("And the linter?")
+    turn.script.assistant("ruff")
+    assert run(["good", "--session", str(turn.file)], ShellHost()).notes == []
+
+
+def test_a_turn_whose_rows_are_gone_is_rejected_anew(turn):
+    first = shell(turn).data["correction"]["correction"]
+    for file in turn.project.folder.glob("traces.*"):
+        file.unlink()
+    gone = run(["correction", "--resume", first], ShellHost())
+    assert (gone.exit_code, gone.next_step) == (2, f"machine corrections drop {first}")
+    anew = shell(turn)
+    assert anew.title == "Saved as bad, 1 in the pool"
+    assert any(f"{first} was about this turn too" in note for note in anew.notes)
+    assert [each.state for each in turn.ledger.read().corrections] == ["dropped", "open"]
+
+
+def test_the_next_step_works_in_the_folder_of_another_project(turn, tmp_path, monkeypatch):
+    other = tmp_path / "other project"
+    other.mkdir()
+    monkeypatch.chdir(other)
+    step = shell(turn).next_step
+    assert step.startswith(f"cd {turn.folder} && machine correction --resume c_")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    done = subprocess.run(step, shell=True, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    refused = shell(turn, "--reasoning", UNFIT).next_step
+    assert f"cd {turn.folder} && machine correction --resume c_" in refused
+
+
+def test_another_pi_may_have_ended_it_while_a_dialog_was_open(turn):
+    def drop(title):
+        [correction] = turn.ledger.pending()
+        turn.ledger.drop(correction, "in another Pi")
+        return "Approve"
+
+    host = in_pi(turn, [("select", drop)], [answer(FIT)], [Retried("answered", None, "p/t")])
+    report = run(["correction", "no"], host)
+    assert (report.exit_code, host.hints) == (2, [])
+    assert "is dropped by now" in report.title
+    [correction] = turn.ledger.read().corrections
+    assert correction.state == "dropped"
+
+
+def test_the_turn_that_was_done_again_is_kept_whatever_came_after_it(turn):
+    host = in_pi(turn, [("select", "Approve"), ("select", "Do the turn"), ("select", "Good")], [answer(FIT)])
+
+    def retried(entry, hint, model=None):
+        turn.script.leaf = turn.script.entries[0]["id"]
+        turn.script.user(QUESTION)
+        leaf = turn.script.assistant("It uses pytest.")
+        turn.script.user("Something else that a program sent")
+        turn.script.assistant("Another answer")
+        return Retried("answered", leaf, "p/work")
+
+    host.retry = retried
+    report = run(["correction", "no"], host)
+    assert turn.project.pool.get(report.data["id"]).messages[-1]["content"][1]["text"] == "It uses pytest."
+    assert report.data["correction"]["state"] == "linked"
+
+
+def test_a_retry_that_pi_refuses_says_what_is_kept(turn):
+    host = in_pi(turn, [("select", "Approve"), ("select", "Do the turn")], [answer(FIT)])
+
+    def refused(entry, hint, model=None):
+        raise ServiceError("Pi has no model nobody/knows", next_step="name a model that /model lists")
+
+    host.retry = refused
+    report = run(["correction", "no"], host)
+    assert report.title == "Saved as bad, 1 in the pool, but Pi has no model nobody/knows"
+    assert (report.exit_code, report.next_step) == (1, "name a model that /model lists")
+    assert report.data["correction"]["state"] == "approved"
+
+
+def test_a_session_file_that_holds_another_session_is_not_compared(turn):
+    shell(turn)
+    other = Rejected(turn.folder)
+    other.script.entries = [{**each, "id": each["id"].replace("0000000", "1000000")} for each in other.script.entries]
+    other.script.save(turn.folder / "s.jsonl")
+    report = run(["correction", "--resume", "--reasoning", FIT], ShellHost())
+    assert any("could not be compared" in note for note in report.notes)
 
 
 def test_out_writes_rows_elsewhere_and_opens_nothing(turn):
@@ -163,6 +316,12 @@ def test_the_same_turn_twice_is_one_correction_unless_it_is_said_anew(turn):
     run(["correction", "the", "other", "--session", str(turn.file)], ShellHost())
     first, second = turn.ledger.read().corrections
     assert (first.state, second.state, second.opened.words) == ("dropped", "open", "the other")
+    secret = "ghp_" + "a1B2" * 9
+    words = ["correction", f"it printed {secret}", "--session", str(turn.file)]
+    assert any(f"{second.id} was about this turn too, and is dropped" in n for n in run(words, ShellHost()).notes)
+    again = run([*words, "--note", "hm"], ShellHost())
+    assert again.title.startswith("Already open as c_")
+    assert any("--note is left out" in note for note in again.notes)
 
 
 def test_in_pi_from_no_to_a_good_row(turn):

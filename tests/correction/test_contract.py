@@ -3,11 +3,13 @@
 import json
 
 import pytest
+from msgspec import structs
 
 from contributions import answer
 from machine.correction.contract import CONTRACT, MOST_TEXT, ContractFault, ask_for, digest_of, read_answer, spelt
 from machine.correction.ledger import Proposed
 from machine.correction.link import rows_of
+from machine.correction.moment import moment_of
 
 
 def ask(rejected, wish="", **fields):
@@ -40,14 +42,39 @@ def test_long_texts_are_cut_and_say_so(rejected):
     assert f"{2 * MOST_TEXT} characters left out" in told.turn[-1].text
 
 
-def test_of_a_long_context_the_newest_is_told(rejected):
+def test_of_a_long_context_the_system_prompt_and_the_newest_are_told(rejected):
     for number in range(30):
         rejected.script.user(f"question {number} " + "x" * 3000)
         rejected.script.assistant("fine")
     told = ask(rejected)
     assert told.context[-1].text.startswith("question 29")
-    assert told.context[0].text != "You are Pi."
+    assert told.context[0].text == "You are Pi."
+    assert told.context[1].text.startswith(("question 2", "fine"))
     assert [m.index for m in told.context] == sorted(m.index for m in told.context)
+
+
+def test_of_a_long_turn_its_first_decision_and_its_end_are_told(rejected):
+    for number in range(40):
+        rejected.script.user("more")  # steers the run: it comes right after a result of a tool
+        rejected.script.assistant("x" * 3000, calls=[(f"d{number}", {"path": "f"})])
+        rejected.script.result(f"d{number}", "y")
+    rejected.script.assistant("Done.")
+    told = ask(rejected)
+    agents = [m for m in told.turn if m.role == "assistant"]
+    assert agents[0].text.startswith("x")
+    assert agents[0].index == 6
+    assert agents[-1].text == "Done."
+    assert len(told.turn) < 100
+
+
+def test_what_a_reasoning_may_not_know_is_all_of_the_turn(rejected):
+    correction = rejected.opened()
+    [row] = rows_of(rejected.ledger, correction.opened.rows)
+    said = [{"role": "assistant", "content": f"part {number}"} for number in range(3)]
+    parts = [structs.replace(row, messages=(*row.messages[:2], one), target=(2,)) for one in said]
+    assert {"part 0", "part 1", "part 2"} <= set(moment_of(parts, correction.opened, []).later)
+    alone = structs.replace(correction.opened, answer="pytest")
+    assert "part 1" not in moment_of(parts, alone, []).later
 
 
 def test_earlier_proposals_are_told_with_what_was_wrong_with_them(rejected):
@@ -92,6 +119,9 @@ def test_an_answer_of_the_contract(rejected, form):
         ),
         (answer("   "), "'reasoning' is empty"),
         ("\ud800", "not one JSON object"),
+        (answer("x" * 1_000_000), "'reasoning' has 1000000 characters"),
+        (answer("x").replace("It read setup.py.", "x" * 2_000), "'did' has 2000 characters"),
+        (answer("x").replace("reasoning/1", "x" * 1_000_000), "^.{1,400}$"),
     ],
 )
 def test_an_answer_that_is_not_of_the_contract(rejected, text, why):

@@ -1,12 +1,15 @@
 """Models are asked for a reasoning: once more where they do not keep the contract, and then they are passed over."""
 
+import pytest
+
 from contributions import answer
 from hosts import ScriptedHost
+from machine.correction.contract import INSTRUCTIONS, MOST_FAULT, MOST_TURN, digest_of
 from machine.correction.contributor import propose
 from machine.correction.ledger import NotProposed, Proposed
 from machine.correction.link import rows_of
 from machine.correction.moment import moment_of
-from machine.errors import ServiceError
+from machine.errors import Refused, ServiceError
 
 FIT = "The user asks for the test runner, which pyproject.toml configures, so I read pyproject.toml before I answer."
 
@@ -54,6 +57,29 @@ def test_several_models_propose_and_one_that_fails_stops_no_other(rejected):
     assert [model for _, _, model in host.prompts] == ["q/a", "q/b", "q/c"]
     assert (one.proposal, failed.why, two.proposal) == (1, "no key for q/b", 2)
     assert (failed.model, failed.evidence) == ("q/b", None)
+
+
+def test_a_service_that_fails_the_second_time_keeps_the_evidence_of_the_first(rejected):
+    host = ScriptedHost(rejected.folder, completions=["x" * 1_000_000, ServiceError("over " + "y" * 1_000)])
+    [failed] = proposals(rejected, host)
+    assert (failed.model, failed.evidence.attempts, failed.evidence.output_tokens) == ("p/work", 1, 20)
+    assert failed.why.startswith("over y")
+    assert len(failed.why) <= MOST_FAULT
+    assert len(host.prompts[1][1][1][1]) == MOST_TURN
+
+
+def test_the_prompts_hash_is_of_all_that_was_sent(rejected):
+    once = ScriptedHost(rejected.folder, completions=[answer(FIT)])
+    twice = ScriptedHost(rejected.folder, completions=["Sure!", answer(FIT)])
+    [first], [second] = (proposals(rejected, host) for host in (once, twice))
+    assert first.evidence.prompt == digest_of([INSTRUCTIONS, once.prompts[0][1]])
+    assert second.evidence.prompt == digest_of([INSTRUCTIONS, twice.prompts[1][1]])
+
+
+def test_a_session_that_is_replaced_ends_it(rejected):
+    host = ScriptedHost(rejected.folder, completions=[Refused("the session was replaced"), answer(FIT)])
+    with pytest.raises(Refused):
+        proposals(rejected, host, models=("q/a", "q/b"))
 
 
 def test_a_host_without_a_model_proposes_nothing(rejected):

@@ -3,10 +3,12 @@
 import subprocess
 
 import pytest
+from msgspec import structs
 
 from contributions import answer
 from hosts import ScriptedHost
 from machine.correction.flow import Flow, uncommitted
+from machine.correction.gates import RULES
 from machine.correction.ledger import Approved, Declined, NotProposed, Proposed
 from machine.correction.link import rows_of
 from machine.correction.moment import moment_of
@@ -169,12 +171,68 @@ def test_a_given_reasoning_is_approved_unless_a_gate_stands_in_the_way(rejected)
     assert ledger_of(rejected).approved.overridden == ("meta",)
 
 
-def test_hidden_reasoning_does_not_come_back(rejected):
+def test_hidden_reasoning_does_not_come_back_whatever_is_set_aside(rejected):
     thought = "Perhaps I simply look at the first file that comes to mind."
-    going, _ = flow(rejected, observed=[thought])
-    with pytest.raises(Refused):
-        going.approve(thought)
+    answers = [("select", "Write"), ("editor", thought), ("select", None), ("select", None)]
+    going, host = flow(rejected, answers, [answer(FIT)], observed=[thought])
+    with pytest.raises(Refused) as refusal:
+        going.approve(thought, list(RULES))
+    assert "own words" in refusal.value.next_step
+    assert "--override" not in refusal.value.next_step
+    going.ask()
+    assert host.asked[2][2] == ["Edit", "Back"]
     assert "comes to mind" not in rejected.ledger.path.read_text()
+
+
+def test_a_proposal_is_looked_at_again_before_it_is_approved(rejected):
+    going, host = flow(rejected, [("select", None)], [answer(UNFIT)])
+    going.ask()
+    [proposed] = going.correction.of(Proposed)
+    going.correction.events[-1] = structs.replace(proposed, caught=())  # of a Machine that knew no such gate
+    host.answers = [("select", "Approve"), ("select", "Back"), ("select", None)]
+    going.ask()
+    assert "Fails meta" in host.asked[2][1]
+    assert ledger_of(rejected).approved is None
+
+
+def test_what_others_say_cannot_steer_the_terminal_or_show_a_secret(rejected):
+    secret = "ghp_" + "a1B2" * 9
+    said = [answer("\x1b[2JI look."), ServiceError(f"no access with {secret}")]
+    going, host = flow(rejected, [("select", None)], said, models=("q/a", "q/b"))
+    going.ask()
+    assert "\x1b" not in host.asked[0][1]
+    assert "\\x1b[2JI look." in host.asked[0][1]
+    assert secret not in host.said[0]
+    again, host = flow(rejected, [("select", "Ask"), ("input", f"like {secret}\ud800")], [answer(FIT)] * 2)
+    again.ask()
+    assert secret not in host.prompts[1][1][0][1]
+    retried, host = flow(
+        rejected, [("select", "Do"), ("select", None)], retries=[Retried("failed", None, "p/t", secret)], live=True
+    )
+    retried.approve(FIT)
+    retried.retry()
+    assert secret not in host.asked[-1][1]
+
+
+def test_text_that_no_file_can_hold_is_mended(rejected):
+    going, _ = flow(rejected, [("select", "Write"), ("editor", FIT + "\ud800 ")], [answer(FIT)])
+    going.ask()
+    assert ledger_of(rejected).approved.reasoning == FIT
+    going.approve(OTHER + "\ud800")
+    assert ledger_of(rejected).approved.reasoning == OTHER
+
+
+def test_a_program_that_answers_what_was_not_offered_leaves_the_dialog(rejected):
+    going, host = flow(rejected, completions=[answer(FIT)])
+    host.select = lambda title, options: "Approve 7"
+    going.ask()
+    assert ledger_of(rejected).state == "open"
+
+
+def test_where_no_model_is_there_to_ask_it_is_said(rejected):
+    going, host = flow(rejected, [("select", None)])
+    going.ask()
+    assert "no model" in host.said[0]
 
 
 def answered(leaf="leaf"):
@@ -221,6 +279,14 @@ def test_a_retry_that_did_not_answer_cannot_be_good(rejected):
     assert "no" in host.asked[-1][1]
 
 
+def test_an_answer_that_was_cut_off_says_so(rejected):
+    cut = Retried("answered", "leaf", "p/t", "the answer was cut off by its length")
+    going, host = flow(rejected, [("select", "Do"), ("select", None)], retries=[cut], live=True)
+    going.approve(FIT)
+    going.retry()
+    assert "but the answer was cut off by its length" in host.asked[-1][1]
+
+
 def test_nothing_is_done_again_before_a_reasoning_is_approved_or_in_another_session(rejected):
     going, host = flow(rejected, [("select", "Do")], retries=[answered()], live=True)
     assert going.retry() is False
@@ -243,9 +309,20 @@ def test_uncommitted_changes_are_said_before_the_tools_run_again(rejected):
     going.retry()
     assert "1 uncommitted change(s)" in host.asked[-1][1]
     assert host.asked[-1][2][0] == "Not now"
+    host.answers, host.retries = [("select", "Not now")], [answered()]
+    assert going.retry(ask=False) is False
+    assert "1 uncommitted change(s)" in host.asked[-1][1]
+    host.interactive = False
+    going.retry(ask=False)
+    assert len(host.hints) == 1
     subprocess.run([*git, "add", "."], check=True)
     subprocess.run([*git, "commit", "-qm", "x"], check=True)
+    (rejected.folder / "s.jsonl").touch()
+    index = (rejected.folder / ".git" / "index").read_bytes()
     assert uncommitted(rejected.folder) == 0
+    assert (rejected.folder / ".git" / "index").read_bytes() == index
+    subprocess.run([*git, "mv", "s.jsonl", "renamed.jsonl"], check=True)
+    assert uncommitted(rejected.folder) == 1
 
 
 def test_approved_text_is_what_is_in_the_ledger(rejected):

@@ -1,21 +1,29 @@
 """What happened to a correction is what its events say, whatever happens to the file."""
 
+import resource
+import signal
 import stat
 
 import pytest
 
 from machine.correction.ledger import (
     Approved,
+    Caught,
     Correction,
     Declined,
+    Diagnosis,
     Dropped,
+    Evidence,
     Linked,
     NotProposed,
     Opened,
+    Proposed,
     Retry,
+    Unlinked,
     new_id,
 )
 from machine.errors import Refused, StoreError
+from machine.trace import canonical
 
 GITHUB = "ghp_" + "a1B2" * 9
 
@@ -25,7 +33,7 @@ def approved(id, reasoning="Think."):
 
 
 def linked(id):
-    return Linked(correction=id, rows=("t_1",), how="chosen")
+    return Linked(correction=id, rows=("t_1",), entries=("e",), how="chosen")
 
 
 @pytest.mark.parametrize(
@@ -38,6 +46,8 @@ def linked(id):
         ([approved, lambda id: Retry(correction=id, outcome="answered", model="p/m")], "retried"),
         ([approved, linked], "linked"),
         ([linked, approved], "linked"),
+        ([approved, linked, lambda id: Unlinked(correction=id)], "approved"),
+        ([approved, linked, lambda id: Unlinked(correction=id), linked], "linked"),
         ([lambda id: Dropped(correction=id)], "dropped"),
         ([approved, linked, lambda id: Dropped(correction=id)], "dropped"),
     ],
@@ -68,11 +78,38 @@ def test_a_secret_is_redacted_before_it_is_written(rejected, monkeypatch):
     assert stat.S_IMODE(rejected.ledger.path.stat().st_mode) == 0o600
 
 
+def test_the_ledgers_own_words_are_no_secrets(rejected, monkeypatch):
+    for name, value in {"AUTH_STATUS": "approved", "SECRET_MODE": "reasoning", "TOKEN_KIND": "proposed"}.items():
+        monkeypatch.setenv(name, value)
+    correction = rejected.opened()
+    written = rejected.ledger.append(approved(correction.id, "It was approved, with reasoning."))
+    assert written.reasoning == "It was <secret:env-auth-status:2>, with <secret:env-secret-mode:1>."
+    caught = (Caught("secret", f"holds {GITHUB}"),)
+    evidence = Evidence("reasoning/1", "p/m", "0" * 64, 1, 1, 1, 0.0)
+    diagnosis = Diagnosis(f"did {GITHUB}", "wanted", 2)
+    told = {"reasoning": "x", "diagnosis": diagnosis, "evidence": evidence, "caught": caught}
+    rejected.ledger.append(Proposed(correction=correction.id, proposal=1, **told))
+    assert GITHUB not in rejected.ledger.path.read_text()
+    assert rejected.ledger.find(correction.id).state == "approved"
+
+
+def test_a_last_line_that_lacks_its_end_counts_and_is_kept(rejected):
+    correction = rejected.opened()
+    with rejected.ledger.path.open("ab") as file:
+        file.write(canonical(approved(correction.id)))
+    assert rejected.ledger.find(correction.id).state == "approved"
+    rejected.ledger.append(linked(correction.id))
+    assert rejected.ledger.read().damaged == []
+    assert rejected.ledger.find(correction.id).state == "linked"
+    assert not rejected.ledger.path.with_suffix(".torn").exists()
+
+
 def test_what_a_crash_left_of_an_event_is_set_aside_and_spoils_none(rejected):
     correction = rejected.opened()
     with rejected.ledger.path.open("ab") as file:
         file.write(b'{"event": "approved", "corr')
     assert rejected.ledger.find(correction.id).state == "open"
+    assert rejected.ledger.read().damaged == [(2, "a crash left it half-written")]
     rejected.ledger.append(approved(correction.id))
     assert rejected.ledger.find(correction.id).state == "approved"
     torn = rejected.ledger.path.with_suffix(".torn")
@@ -108,6 +145,9 @@ def test_an_id_is_found_by_its_beginning(rejected):
         rejected.ledger.find("c_")
     with pytest.raises(Refused, match="no correction 'c_x'"):
         rejected.ledger.find("c_x")
+    rejected.ledger.drop(two, "")
+    with pytest.raises(Refused, match="no correction ''"):
+        rejected.ledger.find("")
     assert sorted([one.id, two.id]) == [each.id for each in rejected.ledger.read().corrections]
 
 
@@ -120,6 +160,23 @@ def test_a_ledger_that_cannot_be_written_says_so_and_is_as_it_was(rejected):
     with pytest.raises(StoreError, match="symbolic link"):
         rejected.ledger.append(approved(correction.id))
     assert elsewhere.read_bytes() == before
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGXFSZ"), reason="needs a limit on file sizes")
+def test_a_full_disk_leaves_the_ledger_as_it_was(rejected):
+    correction = rejected.opened()
+    before, limits = rejected.ledger.path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    old = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 50, limits[1]))  # write(2) fails half-way
+        with pytest.raises(StoreError, match="large"):
+            rejected.ledger.append(approved(correction.id, "Think. " * 100))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, old)
+    assert rejected.ledger.path.read_bytes() == before
+    rejected.ledger.append(approved(correction.id))
+    assert rejected.ledger.find(correction.id).state == "approved"
 
 
 def test_nothing_is_made_by_reading(rejected):

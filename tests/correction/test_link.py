@@ -1,10 +1,13 @@
 """Which correction a good turn answers, what it learns, and which pairs there are."""
 
 import pytest
+from msgspec import structs
 
 from correction.conftest import QUESTION
+from machine.capture.reader import read
+from machine.capture.rows import capture
 from machine.correction.ledger import Approved, Dropped, Retry
-from machine.correction.link import answered, linked, same_context
+from machine.correction.link import answered, linked, rows_of, same_context, unlinked
 from machine.correction.pairs import LeftOut, pairs
 from machine.correction.reasoning import with_answer, with_correction
 from machine.errors import Refused
@@ -32,8 +35,15 @@ def keep(rejected, link=None):
     if answer is None:
         return None, list(rows)
     kept = rejected.project.pool.append_all(answer.rows)
-    linked(rejected.ledger, answer, [each.id for each in kept.rows])
+    rows = [structs.replace(row, id=each.id) for row, each in zip(answer.rows, kept.rows, strict=True)]
+    linked(rejected.ledger, answer.correction, answer.how, rows)
     return answer, list(answer.rows)
+
+
+def paired(rejected):
+    """What `/corrections export` makes of the ledger."""
+    good = {row.id for row in rejected.project.pool.rows("good")}
+    return list(pairs(rejected.ledger.read().corrections, lambda ids: rows_of(rejected.ledger, ids), good))
 
 
 def test_the_question_asked_again_answers_and_learns_the_reasoning(rejected):
@@ -113,6 +123,76 @@ def test_of_several_the_newest_that_fits_is_answered(rejected):
         answered(rejected.ledger, rejected.good(), new.id)
 
 
+def test_the_rejected_turn_itself_is_no_answer(rejected):
+    correction = rejected.opened()
+    approve(rejected, correction)
+    assert answered(rejected.ledger, rejected.good()) is None
+    with pytest.raises(Refused, match="the turn that correction c_"):
+        answered(rejected.ledger, rejected.good(), correction.id)
+    replaced = capture(read(rejected.file), tag="good", answer="It uses pytest.").rows
+    assert answered(rejected.ledger, replaced) is None  # the call that was wrong would be learnt too
+
+
+def test_the_rejected_turn_answers_where_nothing_of_it_is_learnt_but_the_users_answer(rejected):
+    rejected.script.user("And the linter?")
+    rejected.script.assistant("flake8")
+    correction = rejected.opened()
+    approve(rejected, correction)
+    assert answered(rejected.ledger, rejected.good()) is None
+    replaced = capture(read(rejected.file), tag="good", answer="ruff").rows
+    answer = answered(rejected.ledger, replaced)
+    assert (answer.how, answer.correction.id) == ("its answer was given", correction.id)
+    assert answer.rows[0].messages[-1]["content"][0] == {"type": "thinking", "thinking": FIT}
+    chosen = answered(rejected.ledger, replaced, correction.id)
+    assert chosen.how == "chosen"
+
+
+def test_a_fork_of_the_session_answers_too(rejected):
+    before = rejected.script.leaf
+    rejected.script.user("And the linter?")
+    rejected.script.assistant("flake8")
+    correction = rejected.opened()
+    rejected.script.leaf = before
+    rejected.script.header["id"] = "session-2"
+    rejected.script.user("And the linter?")
+    rejected.script.assistant("ruff")
+    assert answered(rejected.ledger, rejected.good()).correction.id == correction.id
+
+
+def test_a_link_is_taken_back_when_its_turn_is_tagged_otherwise(rejected):
+    correction = rejected.opened()
+    approve(rejected, correction)
+    again(rejected)
+    keep(rejected)
+    [row] = rejected.good()
+    assert unlinked(rejected.ledger, row, correction) == []
+    assert rejected.ledger.find(correction.id).state == "linked"
+    [loose] = unlinked(rejected.ledger, row)
+    assert (loose.id, loose.state) == (correction.id, "approved")
+    assert unlinked(rejected.ledger, row) == []
+    keep(rejected)
+    assert rejected.ledger.find(correction.id).state == "linked"
+
+
+def test_pairs_leave_out_what_the_pool_no_longer_holds_as_it_was(rejected):
+    correction = rejected.opened()
+    again(rejected)
+    keep(rejected)
+    rows = {row.id: row for row in rejected.project.pool.rows()}
+
+    def why(gone, good):
+        find = lambda ids: [rows[id] for id in ids if id not in gone]  # noqa: E731
+        [left] = pairs(rejected.ledger.read().corrections, find, good)
+        return left.why if isinstance(left, LeftOut) else None
+
+    [bad], [good] = correction.opened.rows, rejected.ledger.find(correction.id).link.rows
+    assert why([], {good}) is None
+    assert why([bad], {good}) == "its rejected turn is no longer in the pool"
+    assert why([], set()) == "its good turn is no longer in the pool, or was tagged otherwise since"
+    rejected.project.pool.append_all(rejected.good(tag="bad"))
+    assert isinstance(paired(rejected)[0], LeftOut)
+
+
 def test_the_users_own_answer_is_learnt_alone(rejected):
     correction = rejected.opened(answer="It uses pytest, with ghp_" + "a1B2" * 9)
     bad = rejected.project.pool.get(correction.opened.rows[0])
@@ -140,10 +220,12 @@ def test_pairs_begin_in_one_context_and_what_is_left_out_is_named(rejected):
     rejected.script.user("Look again.")
     rejected.script.assistant("ruff")
     keep(rejected)
+    rejected.script.user("And the formatter?")
+    rejected.script.assistant("black")
     still = rejected.opened("still open")
     dropped = rejected.opened("dropped")
     rejected.ledger.append(Dropped(correction=dropped.id))
-    pair, *left = pairs(rejected.ledger.read().corrections, pool.get)
+    pair, *left = paired(rejected)
     assert pair.correction == retried.id
     assert [m["role"] for m in pair.prompt] == ["system", "user"]
     assert pair.chosen[0]["content"][0] == {"type": "thinking", "thinking": FIT}
@@ -151,6 +233,7 @@ def test_pairs_begin_in_one_context_and_what_is_left_out_is_named(rejected):
     assert pair.rejected[-1]["content"] == "It uses unittest."
     assert pool.get(pair.rows[0]).messages == (*pair.prompt, *pair.chosen)
     assert pool.get(pair.rows[1]).messages == (*pair.prompt, *pair.rejected)
+    assert pair.targets == ((0, 2), (0, 2))
     assert left == [
         LeftOut(follow.id, "the good turn began in another context"),
         LeftOut(still.id, "no good turn answers it yet (open)"),

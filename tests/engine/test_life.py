@@ -1,15 +1,20 @@
+import json
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from raw import Model, result, started
 
+from fixtures_engine import RunningEngine
+from machine import discovery
 from machine.engine import life
 from machine.errors import ServiceError
 
@@ -34,6 +39,10 @@ def test_start_status_stop_and_start_after_kill(tiny_smollm, state):
     info = life.start(folder, state=state)
     assert life.start(folder, state=state) == life.status(state=state) == info
     assert {file.stat().st_mode & 0o777 for file in state.iterdir()} <= {0o600, 0o700}
+    assert os.getpriority(os.PRIO_PROCESS, info.pid) >= 10
+    taken = life.use(info)
+    assert 1e8 < taken.memory <= taken.peak < 1e10
+    assert taken.seconds > 0
     key = (state / "key").read_text()
     assert key.startswith("tml-")
     with pytest.raises(ServiceError, match="running"):
@@ -104,6 +113,61 @@ def test_killed_in_any_phase_it_starts_clean_and_training_goes_on_from_the_last_
         assert [answer.result()["error"] for answer in answers] == ["the engine was stopped"] * 2
     assert "stopped" in (state / "engine.log").read_text()
     assert not [found for found in state.glob("checkpoints/*/*/.*")]
+
+
+def test_an_engine_that_nobody_asks_anything_ends_and_comes_back_as_it_was(tiny_smollm, state):
+    info = life.start(tiny_smollm, state=state, manner=life.Manner(idle=0.05))
+    engine = RunningEngine(info.url, (state / "key").read_text(), state, info.model, info.model_path)
+    for _ in range(5):  # longer than the 3 s, but never without a request for so long
+        time.sleep(1)
+        assert engine.request("POST", "/api/v1/create_session", {"tags": [], "sdk_version": "0"})[0] == 200
+    assert life.status(state=state) == info
+    deadline = time.monotonic() + 15
+    while life.status(state=state) is not None and time.monotonic() < deadline:
+        time.sleep(0.2)
+        assert not discovery.proves(info.url, "tml-wrong")  # a look whether it is there is no use of it
+    assert life.status(state=state) is None
+    assert not (state / "engine.json").exists()
+    assert "nobody asked anything for 0.05 minutes" in (state / "engine.log").read_text()
+    again = life.start(state=state)
+    assert (again.url, again.model_path, again.idle) == (info.url, info.model_path, 0.05)
+
+
+def test_who_answers_proves_that_it_has_the_key_and_is_not_sent_it(tiny_smollm, state):
+    info = life.start(tiny_smollm, state=state)
+    key = discovery.key(state)
+    assert discovery.proves(info.url, key)
+    assert not discovery.proves(info.url, key + "x")
+    os.kill(info.pid, signal.SIGKILL)
+    assert soon(lambda: life.status(state=state) is None)
+    heard = []
+
+    class Impostor(BaseHTTPRequestHandler):
+        def do_GET(self):
+            heard.append((self.path, dict(self.headers)))
+            body = json.dumps({"status": "ok", "proof": "0" * 64}).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", int(info.url.rpartition(":")[2])), Impostor) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        assert not discovery.proves(info.url, key)
+        again = life.start(state=state)
+        server.shutdown()
+    assert again.url != info.url
+    assert [path for path, _ in heard] == ["/api/v1/healthz"]
+    assert key not in str(heard)
+
+
+@pytest.mark.parametrize("kept", [b"{", b"[]", b'{"idle": "long"}', b'{"model": "/no/such/folder", "idle": 7}'])
+def test_what_was_kept_of_the_last_start_is_believed_where_it_can_be(state, kept):
+    state.mkdir()
+    (state / "last.json").write_bytes(kept)
+    assert life.last(state) == life.Manner()
 
 
 def test_a_failed_start_tells_the_end_of_its_log(tmp_path, state):

@@ -247,6 +247,33 @@ def test_uncommitted_changes_are_said(scene):
     assert (scene.project / "new").read_text() == "x"
 
 
+def test_a_fork_from_before_the_turn_answers_it(scene):
+    with Pi(scene, answers={"select": choose("Approve", "Not now")}) as pi:
+        pi.prompt("before")
+        pi.prompt(WRONG)
+        pi.prompt("/correction no")
+        asked = pi.request("get_fork_messages")["data"]["messages"][-1]
+        pi.request("fork", entryId=asked["entryId"])
+        pi.prompt(WRONG)
+        pi.prompt("/good")
+        assert "the same question again" in pi.messages()[-1]
+    assert events(scene)[-1] == "linked"
+
+
+def test_what_a_model_thinks_in_private_is_kept_nowhere(scene, contributor):
+    contributor.lesson = "think again"
+    with Pi(scene, answers={"select": choose("Approve", "Do the turn", "Good")}) as pi:
+        pi.prompt("think about it")
+        contributor.requests.clear()
+        pi.prompt("/correction no")
+        assert "a thought" not in json.dumps(contributor.requests[0])
+        assert "a thought" not in "".join(pi.messages())
+    assert session_text(scene).count("a thought") >= 2
+    assert events(scene)[-1] == "linked"
+    held = [file.read_bytes() for file in scene.machine.rglob("*") if file.is_file()]
+    assert not any(b"a thought" in each for each in held)
+
+
 def test_headless_it_saves_and_says_what_is_open(scene):
     done = scene.headless(WRONG, "/correction it printed the wrong line")
     assert done.returncode == 0, done.stderr

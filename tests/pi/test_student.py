@@ -71,3 +71,26 @@ def test_a_chat_prompt_has_the_tokens_of_the_training_row(tuned, engine):
     prompt_tokens = next(i for i, weight in enumerate(example.weights) if weight)
     usage = asked[-1]["usage"]
     assert usage["input"] + usage["cacheRead"] == prompt_tokens
+
+
+def test_the_student_is_one_word_away(tuned, engine, server):
+    (tuned.agent / "models.json").write_text(json.dumps(server.pi_models()))
+    with Pi(tuned, *OPTIONS) as pi:
+        pi.prompt("before")
+        pi.prompt("/machine student", timeout=150)
+        pi.prompt("Capital of Spain?", timeout=90)
+        pi.prompt("/good")
+        pi.prompt("/machine work")
+        pi.prompt("after")
+        asked = [r["message"] for r in pi.records if r["type"] == "message_end" and r["message"]["role"] == "assistant"]
+        said = pi.messages()
+    assert said[0].startswith(f"The student answers from now on: tinker/{engine.model}")
+    assert "It said" in said[0]
+    assert [(m["provider"], m["stopReason"] == "error") for m in asked] == [
+        ("scripted", False),
+        ("tinker", False),
+        ("scripted", False),
+    ]
+    assert (asked[1]["model"], asked[1]["usage"]["output"] > 0) == (engine.model, True)
+    [row] = tuned.rows()
+    assert row["source"]["models"][-1] == f"tinker/{engine.model}"

@@ -266,21 +266,22 @@ def now() -> str:
 
 def preview(row: Row, width: int = 60) -> tuple[str, str]:
     """The turn's question and answer, each on one line of at most `width` characters."""
-    answer = "" if not row.target else _shown(row.messages[row.target[-1]])
-    return one_line(_question(row), width), one_line(answer, width)
+    answer = "" if not row.target else text_of(row.messages[row.target[-1]])
+    return one_line(question_of(row), width), one_line(answer, width)
 
 
-def _question(row: Row) -> str:
+def question_of(row: Row) -> str:
     """What began the turn; where a compaction took it away, what the model read last before it answered."""
     began = next((i for i, entry in enumerate(row.source.messages) if entry == row.source.entries[0]), None)
     if began is None:
         first = row.target[0] if row.target else len(row.messages)
         began = next((i for i in reversed(range(first)) if row.messages[i]["role"] == "user"), None)
-    return "" if began is None else _shown(row.messages[began])
+    return "" if began is None else text_of(row.messages[began])
 
 
-def _shown(message: dict[str, Any]) -> str:
+def text_of(message: dict[str, Any]) -> str:
+    """What a message says, without its calls and its thinking: text as it is, images by their place alone."""
     content = message["content"]
     if isinstance(content, str):
         return content
-    return "\n".join(part.get("text", f"[{part['type']}]") for part in content)
+    return "\n".join(part.get("text", f"[{part['type']}]") for part in content if part["type"] != "thinking")

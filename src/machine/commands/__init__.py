@@ -19,6 +19,8 @@ COMMANDS = {
     "corrections": ("corrections", "corrections", "What was corrected, how far it has come, and its preference pairs."),
     "import": ("importing", "import_", "Every turn of session files, each once."),
     "tagged": ("tagged", "tagged", "Recent rows of this project's pool, or one row whole."),
+    "student": ("student", "student", "Let the student answer in Pi: the active release, else the base model."),
+    "work": ("student", "work", "Go back to the model that you worked with before the student."),
     "data": ("data", "data", "Where this project's data lies, what is in it, what was refused."),
     "auto": ("settings", "auto", "Capture turns unasked, or stop it: compacted spans and headless runs."),
     "footer": ("settings", "footer", "Whether Pi's footer speaks of this project."),

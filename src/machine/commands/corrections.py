@@ -22,6 +22,7 @@ from machine.correction.ledger import (
     Proposed,
     Read,
     Retry,
+    Unlinked,
 )
 from machine.correction.link import rows_of
 from machine.correction.pairs import LeftOut, Pair, pairs
@@ -101,8 +102,10 @@ def export(host: Host, file: Path, force: bool) -> Report:
         raise Refused(f"{path} is there already", next_step=f"machine corrections export --pairs {path} --force")
     if not path.parent.is_dir():
         raise Refused(f"{path.parent} is not a folder", next_step="choose another file")
-    read = Ledger(project).read()
-    found = list(pairs(read.corrections, project.pool.get))
+    ledger = Ledger(project)
+    read = ledger.read()
+    good = {row.id for row in project.pool.rows("good")}
+    found = list(pairs(read.corrections, lambda ids: rows_of(ledger, ids), good))
     kept = [each for each in found if isinstance(each, Pair)]
     left = [each for each in found if isinstance(each, LeftOut)]
     if not kept:
@@ -132,8 +135,8 @@ def facts_of(correction: Correction) -> list[tuple[str, str]]:
         facts.append(("Approved", _origin(correction, approved)))
     if retries := correction.of(Retry):
         facts.append(("Retried", f"{retries[-1].outcome}, by {retries[-1].model}"))
-    if links := correction.of(Linked):
-        facts.append(("Led to", f"{', '.join(links[-1].rows)} ({links[-1].how})"))
+    if (link := correction.link) is not None:
+        facts.append(("Led to", f"{', '.join(link.rows)} ({link.how})"))
     return facts
 
 
@@ -142,8 +145,10 @@ def next_of(correction: Correction) -> str:
     match correction.state:
         case "open":
             return f"machine correction --resume {correction.id}"
-        case "approved" | "retried":
+        case "approved":
             return "ask again, then /good: it is linked to this correction, and learns the reasoning"
+        case "retried":
+            return "/good where the new answer is right, else ask again: it is linked, and learns the reasoning"
         case "linked":
             return "machine train validate"
         case _:
@@ -171,7 +176,14 @@ def _listed(ledger: Ledger) -> Report:
         notes=_damaged(read),
         data={
             "corrections": [
-                {"id": each.id, "state": each.state, "at": each.opened.at, "words": each.opened.words}
+                {
+                    "id": each.id,
+                    "state": each.state,
+                    "at": each.opened.at,
+                    "question": each.opened.question,
+                    "words": each.opened.words,
+                    "reasoning": each.approved.reasoning if each.approved else None,
+                }
                 for each in newest
             ],
             "damaged": [line for line, _ in read.damaged],
@@ -235,6 +247,8 @@ def _step(event: Event) -> tuple[str, str]:
             return "retried", f"{event.outcome}, by {event.model}{f': {event.detail}' if event.detail else ''}"
         case Linked():
             return "linked", f"{', '.join(event.rows)} ({event.how})"
+        case Unlinked():
+            return "unlinked", "its good turn was tagged otherwise"
         case Dropped():
             return "dropped", event.why
 

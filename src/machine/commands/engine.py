@@ -6,13 +6,21 @@ import itertools
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+import msgspec
 
+from machine import discovery
+from machine.engine.logs import LOG
 from machine.errors import MissingDependency, UsageError
+from machine.home import engine_dir
 from machine.host import Host
 from machine.report import Report, printable
+
+if TYPE_CHECKING:
+    from machine.discovery import Found
+    from machine.engine.life import Manner
 
 
 @click.group("engine")
@@ -24,33 +32,38 @@ def engine() -> None:
 @click.option(
     "--model", metavar="NAME|PATH", help="A Hugging Face model folder, or a name; default SmolLM2-135M-Instruct."
 )
-@click.option("--dtype", type=click.Choice(["fp32", "bf16"]), default="fp32", show_default=True, help="fp32 is exact.")
+@click.option("--dtype", type=click.Choice(["fp32", "bf16"]), help="fp32, the default, is exact.")
 @click.option(
     "--device",
     type=click.Choice(["auto", "cpu", "cuda", "mps"]),
-    default="auto",
-    show_default=True,
-    help="auto is a GPU when torch sees one.",
+    help="auto, the default, is a GPU when torch sees one.",
+)
+@click.option(
+    "--idle", type=click.IntRange(0, 10_000), metavar="MINUTES", help="Stop when unused for so long (30); 0: never."
 )
 @click.option("--foreground", is_flag=True, help="Serve in this process until Ctrl-C.")
 @click.pass_obj
-def start(host: Host, model: str | None, dtype: str, device: str, foreground: bool) -> Report:
-    """Start the engine, unless it is running. The first time fetches the default model (93 MB).
+def start(
+    host: Host, model: str | None, dtype: str | None, device: str | None, idle: int | None, foreground: bool
+) -> Report:
+    """Start the engine, unless it is running; what is not said is as it was the last time.
 
-    A name is looked for among Machine's models, in the Hugging Face cache, then on the hub.
+    The first time fetches the default model (93 MB). A name is looked for among Machine's models, in the Hugging Face
+    cache, then on the hub.
     """
     _require("torch", "starlette", "uvicorn", "gguf")
     from machine.engine import life
     from machine.engine.models import hub
-    from machine.home import engine_dir
 
-    running = life.status()
-    wanted = running is None or model not in (None, running.model)
-    folder = hub.model_folder(model, host.progress) if wanted else None
+    running, manner = life.status(), life.last()
+    given = {name: value for name, value in (("dtype", dtype), ("device", device), ("idle", idle)) if value is not None}
+    manner = msgspec.structs.replace(manner, **given)
+    wanted = model if running is None or model not in (None, running.model) else None
+    folder = hub.model_folder(wanted, host.progress) if wanted or not (running or manner.model) else None
     if foreground:
-        return _serve(folder, engine_dir(), dtype, device)
+        return _serve(folder or Path(manner.model or ""), engine_dir(), manner, idle or 0)
     host.progress("starting the engine")
-    info = life.start(folder, dtype=dtype, device=device)
+    info = life.start(folder, manner=manner)
     host.progress(None)
     _tell_pi(host)
     return Report(f"The engine runs at {info.url}", _rows(info), next_step="machine train validate", data=_data(info))
@@ -69,13 +82,20 @@ def stop(host: Host) -> Report:
 @engine.command("status")
 @click.pass_obj
 def status(host: Host) -> Report:
-    """Say whether the engine runs, where, and with which model."""
+    """Say whether the engine runs, where, with which model, and what it takes of this machine."""
     from machine.engine import life
 
     info = life.status()
     if info is None:
         return Report("The engine is not running", next_step="machine engine start", data={"running": False})
-    return Report(f"The engine runs at {info.url}", _rows(info), data=_data(info))
+    taken = life.use(info)
+    rows = _rows(info)
+    if taken is not None:
+        most = f", at most {taken.peak / 1e9:.1f} GB" if taken.peak else ""
+        rows.append(("Memory", f"{taken.memory / 1e9:.1f} GB{most}"))
+        rows.append(("Computed", f"{taken.seconds:.0f} s of a processor, giving way to what else runs"))
+    data = _data(info) | {"use": None if taken is None else dataclasses.asdict(taken)}
+    return Report(f"The engine runs at {info.url}", rows, data=data)
 
 
 @engine.command("logs")
@@ -85,7 +105,6 @@ def status(host: Host) -> Report:
 def logs(host: Host, lines: int, follow: bool) -> Report:
     """Show the engine's log: starts, stops, failed requests. It holds no prompt, no answer and no key."""
     from machine.engine import logs
-    from machine.home import engine_dir
 
     if follow and host.session() is not None:
         raise UsageError("--follow shows lines in a terminal only", next_step="machine engine logs")
@@ -101,21 +120,21 @@ def logs(host: Host, lines: int, follow: bool) -> Report:
     return Report("The engine's log", notes=found, data={"lines": found})
 
 
-def _serve(folder: Path | None, state: Path, dtype: str, device: str) -> Report:
+def _serve(folder: Path, state: Path, manner: "Manner", idle: float) -> Report:
     os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
     from machine.engine import life, server
     from machine.engine.models import device as devices
 
     if (running := life.status()) is not None:
         return Report(f"The engine runs already at {running.url}", _rows(running), next_step="machine engine stop")
-    assert folder is not None
     server.serve(
         folder,
         state,
         0,
-        server.DTYPES[dtype],
-        devices.choose(device),
+        server.DTYPES[manner.dtype],
+        devices.choose(manner.device),
         ready=lambda url: print(f"serving at {url}", file=sys.stderr),
+        idle=idle,
     )
     return Report("The engine is stopped")
 
@@ -136,11 +155,12 @@ def _require(*modules: str) -> None:
         raise MissingDependency(f"the engine needs {', '.join(missing)}", next_step="machine setup")
 
 
-def _rows(info: Any) -> list[tuple[str, str]]:
-    rows = [("Model", info.model), ("Process", str(info.pid)), ("Started", info.started_at)]
-    return [*rows, ("Key", str(info.log.parent / "key")), ("Log", str(info.log))]
+def _rows(info: "Found") -> list[tuple[str, str]]:
+    ends = f"when nobody has asked it anything for {info.idle:g} minutes" if info.idle else "when it is told to"
+    rows = [("Model", info.model), ("Process", str(info.pid)), ("Started", info.started_at), ("Stops", ends)]
+    return [*rows, ("Key", str(engine_dir() / discovery.KEY)), ("Log", str(engine_dir() / LOG))]
 
 
-def _data(info: Any) -> dict[str, Any]:
+def _data(info: "Found") -> dict[str, Any]:
     facts = {key: str(value) if isinstance(value, Path) else value for key, value in dataclasses.asdict(info).items()}
-    return {"running": True, **facts}
+    return {"running": True, **facts, "log": str(engine_dir() / LOG)}

@@ -5,15 +5,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from machine.errors import Refused
+from machine.commands.engine import engine
 from machine.host import Host
 from machine.report import Report, Table
 from machine.store.project import Project
 
 if TYPE_CHECKING:
-    from machine.tinker.service import Endpoint, Service
+    import datetime
 
-_SAMPLE_TOKENS = 8
+    from machine.tinker import prices
+    from machine.tinker.service import Endpoint
 
 
 @click.group("tinker")
@@ -21,21 +22,34 @@ def tinker() -> None:
     """Models and checkpoints of the Tinker service."""
 
 
+tinker.add_command(engine)
+
+
 @tinker.command("models")
 @click.pass_obj
 def list_models(host: Host) -> Report:
-    """List the base models of the service."""
+    """Ask the service for its base models. Those that can be asked are models in Pi from then on."""
+    from machine.tinker import prices
+    from machine.tinker.catalogue import ask
     from machine.tinker.service import connect
-    from machine.tinker.students import models
 
-    where = _endpoint()
+    where = _endpoint(host)
     with connect(where) as service:
-        found = models(service)
-    lines = [(m.name, str(m.context or "?"), _yes(m.trainable), _yes(m.sampleable)) for m in found]
+        found, is_news = ask(service)
+    if is_news:
+        host.models_changed()
+    price = {m.name: None if where.local else prices.of(m.name) for m in found}
+    lines = [
+        (m.name, str(m.context or "?"), _yes(m.trainable), _yes(m.sampleable), _dollars(price[m.name])) for m in found
+    ]
+    note = (
+        [] if where.local else ["$: US dollars for a million tokens read, and written; an estimate from dated prices"]
+    )
     return Report(
         f"{len(found)} base models at {where.destination}",
-        tables=[Table("Base models", ("model", "context", "train", "ask"), lines)],
-        next_step=f"machine tinker use {found[0].name}" if found else "",
+        tables=[Table("Base models", ("model", "context", "train", "ask", "$ in/out"), lines)],
+        notes=note,
+        next_step=f"pi --model tinker/{found[0].name}" if found else "",
         data={"models": [dataclasses.asdict(m) for m in found]},
     )
 
@@ -49,29 +63,38 @@ def list_models(host: Host) -> Report:
 def use(host: Host, ref: str, alias: str | None, temperature: float | None, max_tokens: int | None) -> Report:
     """Ask a model for a few tokens, then register it with Pi.
 
-    REF: a base model, a tinker:// sampler path, a run id, or latest (this project's last run).
+    REF: a tinker:// sampler path, a run id or its beginning, latest (this project's last run), an alias, a base model.
     """
-    from machine.tinker.checkpoints import base_of, sampler
+    from machine.commands.weights import resolve, short_sample
+    from machine.tinker.catalogue import ask
     from machine.tinker.provider import register
     from machine.tinker.service import connect
-    from machine.tinker.students import models
 
-    where = _endpoint()
+    where = _endpoint(host)
     with connect(where) as service:
-        available = {m.name: m.context for m in models(service)}
-        path, named = _resolve(Project.at(host.cwd), ref, available)
-        base = base_of(service, path) if path else ref
-        answer = _short_sample(service, base, sampler(service, base, path))
-    entry, dropped = register(
-        where, path or base, alias or named, available.get(base), temperature=temperature, max_tokens=max_tokens
+        available = {m.name: m for m in ask(service)[0]}
+        weights = resolve(service, Project.at(host.cwd), ref, available)
+        answer = short_sample(service, weights)
+    entry = register(
+        where,
+        weights.model,
+        alias or weights.alias,
+        available[weights.base].context,
+        base=weights.base,
+        temperature=temperature,
+        max_tokens=max_tokens,
     )
     host.models_changed()
     return Report(
         f"{entry.ref} is a model in Pi",
-        rows=[("Weights", entry.model), ("Base", base), ("It said", answer), ("Served by", where.destination)],
-        notes=[f"{dropped} models of another service were taken out of Pi's list"] if dropped else [],
+        rows=[
+            ("Weights", entry.model),
+            ("Base", weights.base),
+            ("It said", answer.strip() or "nothing yet: it thinks first"),
+            ("Served by", where.destination),
+        ],
         next_step=f"pi --model {entry.ref}, or /model in a running Pi",
-        data={"ref": entry.ref, "model": entry.model, "base": base, "sample": answer, "dropped": dropped},
+        data={"ref": entry.ref, "model": entry.model, "base": weights.base, "sample": answer},
     )
 
 
@@ -79,14 +102,20 @@ def use(host: Host, ref: str, alias: str | None, temperature: float | None, max_
 @click.pass_obj
 def list_registered(host: Host) -> Report:
     """List the models that are registered with Pi."""
-    from machine.tinker.provider import listed
+    from machine.tinker.provider import asked_at, base_models, listed
 
-    found = listed()
+    found, base, asked = listed(), base_models(), asked_at()
+    lines = [(e.ref, e.model, e.base or "") for e in found]
     return Report(
-        f"{len(found)} models registered with Pi",
-        tables=[Table("Models", ("in Pi", "weights"), [(e.ref, e.model) for e in found])] if found else [],
+        f"{len(found)} models registered with Pi, and {len(base)} base models",
+        tables=[Table("Models", ("in Pi", "weights", "base"), lines)] if found else [],
+        notes=[f"The service listed its base models {_ago(asked)}: machine tinker models"] if base else [],
         next_step="" if found else "machine tinker models",
-        data={"models": [{"ref": e.ref, "alias": e.alias, "model": e.model} for e in found]},
+        data={
+            "models": [{"ref": e.ref, "alias": e.alias, "model": e.model} for e in found],
+            "base_models": [e.ref for e in base],
+            "asked_at": asked.isoformat() if asked else None,
+        },
     )
 
 
@@ -103,20 +132,27 @@ def remove(host: Host, alias: str) -> Report:
 
 
 @tinker.command("checkpoints")
+@click.argument("run", required=False)
 @click.pass_obj
-def list_checkpoints(host: Host) -> Report:
-    """List the checkpoints that the service holds, newest first."""
+def list_checkpoints(host: Host, run: str | None) -> Report:
+    """List the checkpoints that the service holds, newest first; those of RUN alone, a run's id or its beginning."""
+    from machine.commands.weights import of_run
     from machine.tinker.checkpoints import held
+    from machine.tinker.provider import listed
     from machine.tinker.service import connect
 
-    where = _endpoint()
+    where = _endpoint(host)
     with connect(where) as service:
         found = held(service)
-    lines = [(c.path, c.kind, c.created_at[:19], _size(c.bytes)) for c in found]
+    if run is not None:
+        found = of_run(Project.at(host.cwd), run, found)
+    aliases = {e.model: e.ref for e in listed()}
+    lines = [(c.path, c.kind, c.created_at[:19], _size(c.bytes), aliases.get(c.path, "")) for c in found]
+    newest = next((c.path for c in found if c.kind == "sampler"), None)
     return Report(
         f"{len(found)} checkpoints at {where.destination}",
-        tables=[Table("Newest first", ("path", "kind", "created", "size"), lines)] if found else [],
-        next_step="machine tinker use latest" if found else "machine train run",
+        tables=[Table("Newest first", ("path", "kind", "created", "size", "in Pi"), lines)] if found else [],
+        next_step=f"machine tinker use {newest}" if newest else "machine train run",
         data={"checkpoints": [dataclasses.asdict(c) for c in found]},
     )
 
@@ -127,21 +163,25 @@ def status(host: Host) -> Report:
     """Say which service is meant, whether it answers, and what Pi knows of it."""
     import importlib.metadata
 
-    from machine.tinker.provider import listed
+    from machine.tinker.catalogue import ask
+    from machine.tinker.provider import asked_at, base_models, listed
     from machine.tinker.service import connect
-    from machine.tinker.students import default_model, models
+    from machine.tinker.students import default_model
 
-    where = _endpoint()
+    where = _endpoint(host)
+    asked = asked_at()
     with connect(where) as service:
-        available = models(service)
-    student, registered = default_model(available), listed()
+        available, is_news = ask(service)
+    if is_news:
+        host.models_changed()
+    student, registered, base = default_model(available), listed(), base_models()
     version = importlib.metadata.version("tinker")
     return Report(
         f"The Tinker service at {where.destination} answers",
         rows=[
             ("Address", where.url),
             ("Key from", where.key_source),
-            ("Base models", str(len(available))),
+            ("Base models", f"{len(available)}, {len(base)} of them in Pi (last asked {_ago(asked)})"),
             ("Default student", student),
             ("Registered with Pi", ", ".join(e.ref for e in registered) or "none"),
             ("SDK", version),
@@ -158,43 +198,56 @@ def status(host: Host) -> Report:
     )
 
 
-def _endpoint() -> "Endpoint":
-    """The service; Pi's providers file follows it, should it have moved."""
+@tinker.command("doctor")
+@click.pass_obj
+def doctor(host: Host) -> Report:
+    """Say what the models need, what is there, and what to do next."""
+    from machine.commands.doctor import examined, tinker_checks
+
+    return examined(tinker_checks(host))
+
+
+@tinker.command("demo")
+@click.pass_obj
+def demo(host: Host) -> Report:
+    """Say what the demo does, and how to run it."""
+    from machine import bootstrap
+
+    return Report(
+        "The demo goes through the whole loop once, on this machine alone",
+        rows=[
+            ("Tags", "24 answers of a small model, in real Pi sessions, each as it should have been"),
+            ("Trains", "a LoRA student on them, with the engine"),
+            ("Measures", "base and student on 24 other questions, and chats with the student in Pi"),
+            ("Takes", "minutes, most of them training; the first time set-up too (1.6 GB)"),
+            ("Keeps to", "~/.machine/demo: your pool and your models in Pi stay as they are"),
+        ],
+        next_step=f"in a shell: make -C {bootstrap.PACKAGE} demo",
+        data={"command": ["make", "-C", str(bootstrap.PACKAGE), "demo"]},
+    )
+
+
+def _endpoint(host: Host) -> "Endpoint":
+    """The service; Pi's providers file, and a Pi that runs, follow it, should it have moved."""
     from machine.tinker.provider import refresh
     from machine.tinker.service import endpoint
 
     where = endpoint()
-    refresh(where)
+    if refresh(where):
+        host.models_changed()
     return where
 
 
-def _resolve(project: Project, ref: str, available: dict[str, int | None]) -> tuple[str | None, str | None]:
-    """The sampler path that `ref` means (None: it is a base model), and the alias that suggests itself."""
-    from machine.tinker.checkpoints import SCHEME
-    from machine.training.run import find_run
+def _ago(when: "datetime.datetime | None") -> str:
+    from machine.commands.doctor import age
 
-    if ref in available:
-        return None, None
-    if ref.startswith(SCHEME):
-        return ref, None
-    if "/" in ref:
-        raise Refused(f"the service has no model {ref!r}", next_step="machine tinker models")
-    run = find_run(project.runs, ref)
-    saved = run.sampler()
-    if saved is None or saved.sampler is None:
-        raise Refused(f"run {run.id} has no checkpoint that can be asked", next_step="machine train runs")
-    return saved.sampler, run.id
+    return age(when)
 
 
-def _short_sample(service: "Service", base: str, client: object) -> str:
-    """A few tokens from the model, through its own renderer."""
-    from machine.evals.case import Case, Scorer
-    from machine.evals.sample import Asker, Parameters, ask
-    from machine.tinker.students import load_student
-
-    case = Case("greeting", ({"role": "user", "content": "Say hello."},), Scorer("contains", ""))
-    asker = Asker(service, load_student(base), client)  # type: ignore[arg-type]
-    return ask(asker, [case], Parameters(max_tokens=_SAMPLE_TOKENS))[0].text
+def _dollars(price: "prices.Price | None") -> str:
+    if price is None or price.prefill is None or price.sample is None:
+        return ""
+    return f"{price.prefill:g} / {price.sample:g}"
 
 
 def _yes(value: bool) -> str:

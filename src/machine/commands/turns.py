@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -16,6 +17,9 @@ from machine.report import Report
 from machine.store.pool import append_elsewhere
 from machine.store.project import Project
 from machine.trace import Row, Tag
+
+if TYPE_CHECKING:
+    from machine.correction.ledger import Correction, Ledger
 
 
 @dataclass(frozen=True)
@@ -82,28 +86,56 @@ def refused_noted(tagging: Tagging) -> Iterator[None]:
 def keep_good(tagging: Tagging, captured: Captured, out: Path | None, link: str | None, linking: bool = True) -> Kept:
     """Puts a good turn into the pool (or the file `out`); with `linking`, as the answer to a correction.
 
-    `link` names the correction where it is not the obvious one.
+    `link` names the correction where it is not the obvious one. A link that the turn no longer answers is taken back.
 
     Raises:
         StoreError: it could not be written; the pool is as it was.
-        Refused: there is no correction `link`, or it is over.
+        Refused: there is no correction `link`, it is over, or it rejects this very turn.
     """
-    if not linking or (link is None and not tagging.project.corrections.exists()):
+    if link is None and not tagging.project.corrections.exists():
         return write(tagging, "good", captured.rows, captured, out)
     from machine.correction.ledger import Ledger
     from machine.correction.link import answered, linked
 
     ledger = Ledger(tagging.project)
-    answer = answered(ledger, captured.rows, link)
+    answer = answered(ledger, captured.rows, link) if linking else None
+    kept = write(tagging, "good", answer.rows if answer else captured.rows, captured, out)
+    notes = [] if out else loosened(ledger, kept, answer.correction if answer else None)
     if answer is None:
-        kept = write(tagging, "good", captured.rows, captured, out)
-        waiting = [each.id for each in ledger.pending() if each.opened.session == tagging.session.id]
-        note = "this turn answers no correction; pending here: {}. If it does answer one: /good --link ID"
-        return replace(kept, notes=[note.format(", ".join(waiting))] if waiting else [])
-    kept = write(tagging, "good", answer.rows, captured, out)
+        return replace(kept, notes=[*notes, *(_waiting(ledger, kept.rows) if linking else ())])
     if out is None:
-        linked(ledger, answer, [row.id for row in kept.rows])
-    return replace(kept, facts=[("Correction", answer.said)], correction=answer.correction.id)
+        linked(ledger, answer.correction, answer.how, kept.rows)
+    if answer.how == "the next turn":
+        notes.append(
+            "linked because it came right after the rejected turn; if it answers something else: /good --no-link"
+        )
+    return replace(kept, facts=[("Correction", answer.said)], notes=notes, correction=answer.correction.id)
+
+
+def loosened(ledger: "Ledger", kept: Kept, but: "Correction | None" = None) -> list[str]:
+    """Takes back the links to a turn that was tagged otherwise now, and says so; `but` it answers still."""
+    from machine.correction.link import unlinked
+
+    return [
+        f"{each.id} was linked to this turn; it is {each.state} again" for each in unlinked(ledger, kept.rows[0], but)
+    ]
+
+
+def _waiting(ledger: "Ledger", rows: Sequence[Row]) -> Iterator[str]:
+    """What to say of the corrections that a good turn might have answered."""
+    from machine.correction.link import rejects, rows_of, same_context
+
+    pending, source = ledger.pending(), rows[0].source
+    if rejecting := next((each.id for each in pending if rejects(each, source.entries)), None):
+        yield (
+            f"correction {rejecting} rejects this very turn, so its reasoning is not learnt here. If it was good: "
+            f'/corrections drop {rejecting}. If you know the right answer: /correction --as "..."'
+        )
+        return
+    if waiting := ", ".join(each.id for each in pending if each.opened.session == source.session):
+        yield f"this turn answers no correction; pending here: {waiting}. If it does answer one: /good --link ID"
+    if alike := next((each.id for each in pending if same_context(rows_of(ledger, each.opened.rows), rows)), None):
+        yield f"correction {alike} of another session began the same way. If this answers it: /good --link {alike}"
 
 
 def write(tagging: Tagging, tag: Tag, rows: Sequence[Row], captured: Captured, out: Path | None) -> Kept:

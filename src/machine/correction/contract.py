@@ -12,18 +12,26 @@ from typing import Any, Literal
 
 import msgspec
 
+from machine.capture.rows import text_of
 from machine.correction.ledger import Correction, Diagnosis, Proposed
-from machine.correction.moment import calls_of, text_of
+from machine.correction.moment import calls_of
+from machine.report import one_line
 from machine.trace import Row, canonical
 
 CONTRACT = "reasoning/1"
 
 MOST_TEXT = 4_000
 """Characters of one message that a contributor is shown; the rest is cut out of its middle."""
+MOST_PROMPT = 16_000
+"""Characters of the system prompt, where a project's own rules stand."""
 MOST_CONTEXT = 40_000
-"""Characters of what came before the turn, newest first."""
+"""Characters of what came before the turn."""
 MOST_TURN = 60_000
 """Characters of the turn itself."""
+MOST_ANSWERED = {"reasoning": 8_000, "did": 1_000, "wanted": 1_000}
+"""Characters that each part of an answer may have; the gates ask for less."""
+MOST_FAULT = 300
+"""Characters of what is wrong with an answer."""
 
 INSTRUCTIONS = f"""\
 You help a developer to teach a coding agent. The agent ended a turn that the developer rejects. Say what went wrong, \
@@ -102,8 +110,8 @@ def ask_for(correction: Correction, rows: Sequence[Row], wish: str = "") -> Ask:
     begin = last.target[0] if last is not first else began
     context = [_shown(i, message) for i, message in enumerate(first.messages[:began])]
     return Ask(
-        context=tuple(_newest(context, MOST_CONTEXT)),
-        turn=tuple(_newest(shown[begin:], MOST_TURN)),
+        context=tuple(_held(context, MOST_CONTEXT)),
+        turn=tuple(_held(shown[begin:], MOST_TURN)),
         tools=tuple(f"{tool['name']}: {_cut(tool.get('description') or '', 200)}" for tool in first.tools),
         correction=opened.words,
         wanted=opened.answer,
@@ -122,11 +130,14 @@ def read_answer(text: str, ask: Ask) -> Answer:
     try:
         answer = msgspec.json.decode((fenced[1] if fenced else text).strip().encode(), type=Answer)
     except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError) as error:
-        raise ContractFault(f"the answer is not one JSON object of the contract: {error}") from error
+        why = one_line(str(error), MOST_FAULT)
+        raise ContractFault(f"the answer is not one JSON object of the contract: {why}") from error
     said = answer.diagnosis
     for name, value in (("reasoning", answer.reasoning), ("did", said.did), ("wanted", said.wanted)):
         if not value.strip():
             raise ContractFault(f"{name!r} is empty")
+        if len(value) > MOST_ANSWERED[name]:
+            raise ContractFault(f"{name!r} has {len(value)} characters, and may have {MOST_ANSWERED[name]}")
     agents = [each.index for each in ask.turn if each.role == "assistant"]
     if said.message not in agents:
         raise ContractFault(f"'message' is {said.message}; the agent's messages in 'turn' are {agents}")
@@ -149,18 +160,19 @@ def _earlier(proposed: Proposed) -> Earlier:
 
 def _shown(index: int, message: dict[str, Any]) -> Shown:
     calls = tuple(f"{name} {_cut(arguments, MOST_TEXT)}" for name, arguments in calls_of(message))
-    return Shown(index, str(message["role"]), _cut(text_of(message), MOST_TEXT), calls)
+    role = str(message["role"])
+    return Shown(index, role, _cut(text_of(message), MOST_PROMPT if role == "system" else MOST_TEXT), calls)
 
 
-def _newest(shown: Sequence[Shown], most: int) -> list[Shown]:
-    """The last of the messages that `most` characters hold, at least one."""
+def _held(shown: Sequence[Shown], most: int) -> list[Shown]:
+    """The first of the messages, and the last that `most` characters hold, at least one."""
     kept: list[Shown] = []
-    for each in reversed(shown):
+    for each in reversed(shown[1:]):
         most -= len(each.text) + sum(map(len, each.calls))
         if most < 0 and kept:
             break
         kept.append(each)
-    return kept[::-1]
+    return [*shown[:1], *kept[::-1]]
 
 
 def _cut(text: str, most: int) -> str:

@@ -6,6 +6,8 @@ from typing import Literal
 from machine.correction.contract import (
     CONTRACT,
     INSTRUCTIONS,
+    MOST_FAULT,
+    MOST_TURN,
     Ask,
     ContractFault,
     ask_for,
@@ -15,8 +17,9 @@ from machine.correction.contract import (
 )
 from machine.correction.gates import Moment, check
 from machine.correction.ledger import Caught, Correction, Evidence, NotProposed, Proposed
-from machine.errors import MachineError
+from machine.errors import ServiceError
 from machine.host import Completion, Host
+from machine.report import one_line
 from machine.trace import Row
 
 ATTEMPTS = 2
@@ -41,11 +44,7 @@ def propose(
     ask = ask_for(correction, rows, wish)
     number = len(correction.of(Proposed))
     for model in models:
-        try:
-            event = _one(host, correction.id, ask, moment, model, number + 1)
-        except MachineError as error:
-            yield NotProposed(correction=correction.id, model=model or "the work model", why=error.message)
-            continue
+        event = _one(host, correction.id, ask, moment, model, number + 1)
         if event is None:
             return
         number += isinstance(event, Proposed)
@@ -61,19 +60,26 @@ def _one(
     host: Host, correction: str, ask: Ask, moment: Moment, model: str | None, number: int
 ) -> Proposed | NotProposed | None:
     said: list[_Said] = [("user", spelt(ask))]
-    prompt = digest_of([INSTRUCTIONS, said])
     answers: list[Completion] = []
-    fault = ""
+    prompt = fault = ""
     while len(answers) < ATTEMPTS:
-        completion = host.complete(INSTRUCTIONS, said, model)
+        try:
+            completion = host.complete(INSTRUCTIONS, said, model)
+        except ServiceError as error:
+            fault = one_line(error.message, MOST_FAULT)
+            break
         if completion is None:
             return None
         answers.append(completion)
+        prompt = digest_of([INSTRUCTIONS, said])
         try:
             answer = read_answer(completion.text, ask)
         except ContractFault as error:
             fault = str(error)
-            said += [("assistant", completion.text), ("user", f"{fault}. Answer again, with the JSON object alone.")]
+            said += [
+                ("assistant", completion.text[:MOST_TURN]),
+                ("user", f"{fault}. Answer again, with the JSON object alone."),
+            ]
             continue
         return Proposed(
             correction=correction,
@@ -83,10 +89,10 @@ def _one(
             evidence=_evidence(answers, prompt),
             caught=caught_by(answer.reasoning, moment),
         )
-    evidence = _evidence(answers, prompt)
-    return NotProposed(
-        correction=correction, model=evidence.model, why=f"asked {ATTEMPTS} times: {fault}", evidence=evidence
-    )
+    evidence = _evidence(answers, prompt) if answers else None
+    name = evidence.model if evidence else model or "the work model"
+    why = f"asked {ATTEMPTS} times: {fault}" if len(answers) == ATTEMPTS else fault
+    return NotProposed(correction=correction, model=name, why=why, evidence=evidence)
 
 
 def _evidence(answers: Sequence[Completion], prompt: str) -> Evidence:

@@ -7,16 +7,28 @@ import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
+from machine.capture.rows import text_of
 from machine.correction.contributor import caught_by, propose
 from machine.correction.gates import Moment
-from machine.correction.ledger import Approved, Caught, Correction, Declined, Event, Ledger, Proposed, Retry
-from machine.correction.moment import calls_of, text_of
+from machine.correction.ledger import (
+    Approved,
+    Caught,
+    Correction,
+    Declined,
+    Event,
+    Ledger,
+    NotProposed,
+    Proposed,
+    Retry,
+)
+from machine.correction.moment import calls_of
 from machine.errors import Refused
-from machine.host import Host
-from machine.report import one_line
-from machine.trace import Row
+from machine.host import Host, LiveSession
+from machine.privacy.redact import redacted
+from machine.report import one_line, printable
+from machine.trace import Row, well_formed
 
 HINT = """\
 A note for this request alone. Before you act, think the following through as your own thought, then act on it. Do not \
@@ -31,7 +43,11 @@ BACK = "Back"
 RETRY, NOT_NOW = "Do the turn again with this reasoning", "Not now"
 GOOD, ONCE_MORE, LEAVE_ANSWER = "Good: keep it, linked to this correction", "Once more", "Leave it untagged"
 
+NEVER = "hidden-reasoning"
+"""The gate that nobody sets aside: what the observed model thought in private is kept nowhere."""
+
 Origin = Literal["proposed", "edited", "written"]
+_Kind = TypeVar("_Kind", bound=Event)
 
 
 @dataclass
@@ -53,16 +69,19 @@ class Flow:
         """Approves a reasoning that the user wrote, without a dialog.
 
         Raises:
-            Refused: it fails gates that `overridden` does not name; nothing is approved.
+            Refused: it fails gates that `overridden` does not name, or `NEVER`; nothing is approved.
         """
+        reasoning = well_formed(reasoning).strip()
         caught = caught_by(reasoning, self.moment)
-        open_ = [each for each in caught if each.rule not in overridden]
-        if open_:
-            names = " ".join(f"--override {each.rule}" for each in open_)
+        failing = [each for each in caught if each.rule not in overridden or each.rule == NEVER]
+        if failing:
+            resume = f'machine correction --resume {self.correction.id} --reasoning "..."'
+            names = " ".join(f"--override {each.rule}" for each in failing)
             raise Refused(
-                "the reasoning is not approved: " + "; ".join(f"{each.rule}: {each.reason}" for each in open_),
-                next_step=f"mend it, or set the gates aside by name: machine correction --resume {self.correction.id} "
-                f'--reasoning "..." {names}',
+                "the reasoning is not approved: " + "; ".join(f"{each.rule}: {each.reason}" for each in failing),
+                next_step=f"say it in your own words: {resume}"
+                if _copies_hidden(failing)
+                else f"mend it, or set the gates aside by name: {resume} {names}",
             )
         self._approved(reasoning, "written", None, caught)
 
@@ -72,11 +91,12 @@ class Flow:
             self._propose("")
         while self.correction.approved is None:
             shown = self._proposals()
-            choice = self.host.select(self._said(shown), self._options(shown))
+            choice = self._select(self._said(shown), self._options(shown))
             if choice is None or choice == LEAVE:
                 return
             if choice == REJECT:
-                return self._say(Declined(correction=self.correction.id))
+                self._say(Declined(correction=self.correction.id))
+                return
             if choice == AGAIN:
                 wish = self.host.input("What should be different?", "may be empty")
                 if wish is not None:
@@ -86,17 +106,17 @@ class Flow:
             else:
                 verb, proposal = self._chosen(choice, shown)
                 if verb == APPROVE:
-                    self._gated(proposal.reasoning, proposal.proposal, proposal.caught)
+                    self._gated(proposal.reasoning, proposal.proposal, self._caught_now(proposal))
                 else:
                     self._edited(proposal.reasoning, proposal.proposal)
 
     def retry(self, ask: bool = True) -> bool:
         """Has the teacher do the turn again, if the user wants it, and says whether the user finds the answer good.
 
-        Without `ask` it is wanted already.
+        Without `ask` it is wanted already: a user who is there is asked all the same where the work tree is dirty.
         """
         approved = self.correction.approved
-        if approved is None or (ask and not self._wants_retry()):
+        if approved is None or not self._wants_retry(ask):
             return False
         while True:
             self.host.progress("The turn is done again …")
@@ -107,18 +127,15 @@ class Flow:
                 self.host.progress(None)
             if retried is None:
                 return False
-            self._say(
-                Retry(
-                    correction=self.correction.id,
-                    outcome=retried.outcome,
-                    model=retried.model,
-                    leaf=retried.leaf,
-                    detail=retried.detail,
-                )
+            told = Retry(
+                correction=self.correction.id,
+                outcome=retried.outcome,
+                model=retried.model,
+                leaf=retried.leaf,
+                detail=retried.detail,
             )
-            good = retried.outcome == "answered"
-            options = [GOOD, ONCE_MORE, LEAVE_ANSWER] if good else [ONCE_MORE, LEAVE_ANSWER]
-            choice = self.host.select(_ended(retried.outcome, retried.model, retried.detail), options)
+            options = [GOOD, ONCE_MORE, LEAVE_ANSWER] if told.outcome == "answered" else [ONCE_MORE, LEAVE_ANSWER]
+            choice = self._select(_ended(self._say(told)), options)
             if choice != ONCE_MORE:
                 return choice == GOOD
 
@@ -128,16 +145,29 @@ class Flow:
         told = [type(event) for event in self.correction.events if isinstance(event, Proposed | Declined)]
         return bool(told) and told[-1] is Declined
 
-    def _say(self, event: Event) -> None:
-        self.correction.events.append(self.ledger.append(event))
+    def _say(self, event: _Kind) -> _Kind:
+        """Writes an event, and returns what may be shown of it: its secrets are redacted."""
+        written = self.ledger.append(event)
+        self.correction.events.append(written)
+        return written
+
+    def _select(self, title: str, options: Sequence[str]) -> str | None:
+        """The option that the user chose; None where it is none of them, as a program may answer."""
+        choice = self.host.select(printable(title), options)
+        return choice if choice in options else None
 
     def _propose(self, wish: str) -> None:
         self.host.progress("Asking for a reasoning …")
+        [wish], _ = redacted([well_formed(wish)])
+        told = 0
         try:
             for event in propose(self.host, self.correction, self.rows, self.moment, self.models, wish):
-                self._say(event)
-                if not isinstance(event, Proposed):
-                    self.host.notify(f"No reasoning from {event.model}: {event.why}", "warning")
+                told += 1
+                written = self._say(event)
+                if isinstance(written, NotProposed):
+                    self.host.notify(printable(f"No reasoning from {written.model}: {written.why}"), "warning")
+            if not told:
+                self.host.notify("There is no model here that could propose a reasoning.", "warning")
         finally:
             self.host.progress(None)
 
@@ -165,7 +195,12 @@ class Flow:
         if not shown:
             return "No reasoning is proposed. What should the agent have noticed?"
         said = shown[-1].diagnosis
-        lines = [f"Did: {said.did}", f"Wanted: {said.wanted}", f"Went wrong at: {self._step(said.message)}", ""]
+        lines = [
+            f"Did: {one_line(said.did, 300)}",
+            f"Wanted: {one_line(said.wanted, 300)}",
+            f"Went wrong at: {self._step(said.message)}",
+            "",
+        ]
         for each in shown:
             lines += [f"Reasoning {each.proposal}, by {each.evidence.model}:", each.reasoning]
             lines += [*_failing(each.caught), ""]
@@ -180,11 +215,16 @@ class Flow:
         calls = [f"{name} {arguments}" for name, arguments in calls_of(at)]
         return one_line("; ".join(calls) or text_of(at), 100)
 
+    def _caught_now(self, proposal: Proposed) -> list[Caught]:
+        """The gates that a proposal fails today, and those that it failed when it was made."""
+        now = caught_by(proposal.reasoning, self.moment)
+        rules = {each.rule for each in now}
+        return [*now, *(each for each in proposal.caught if each.rule not in rules)]
+
     def _edited(self, text: str, proposal: int | None) -> None:
         written = self.host.editor("The reasoning that the agent should have had", text)
-        if written is None or not written.strip():
+        if written is None or not (written := well_formed(written).strip()):
             return
-        written = written.strip()
         self._gated(written, proposal, caught_by(written, self.moment))
 
     def _gated(self, reasoning: str, proposal: int | None, caught: Sequence[Caught]) -> None:
@@ -193,13 +233,12 @@ class Flow:
             names = ", ".join(each.rule for each in caught)
             aside = f"Approve all the same: set aside {names}"
             title = "\n".join([reasoning, "", *_failing(caught)])
-            choice = self.host.select(title, [EDIT, BACK, aside])
+            choice = self._select(title, [EDIT, BACK] if _copies_hidden(caught) else [EDIT, BACK, aside])
             if choice == aside:
                 break
             written = self.host.editor("The reasoning, mended", reasoning) if choice == EDIT else None
-            if written is None or not written.strip():
+            if written is None or not (reasoning := well_formed(written).strip()):
                 return
-            reasoning = written.strip()
             caught = caught_by(reasoning, self.moment)
         source = next((each for each in self.correction.of(Proposed) if each.proposal == proposal), None)
         origin: Origin = "written" if source is None else "proposed" if source.reasoning == reasoning else "edited"
@@ -217,44 +256,56 @@ class Flow:
             )
         )
 
-    def _wants_retry(self) -> bool:
+    def _wants_retry(self, ask: bool) -> bool:
         session = self.host.session()
-        if not self.host.interactive or session is None or session.session != self.correction.opened.session:
+        if session is None or (ask and not self._is_here(session)):
             return False
+        changes = uncommitted(session.cwd)
+        if not ask and not (changes and self.rows[0].tools and self.host.interactive):
+            return True
         who = self.teacher or "The model that you work with"
         lines = [f"{who} can do the turn again, from before it; what was rejected stays in the session's tree."]
         if self.rows[0].tools:
             lines.append("Its tools run for real and may change files. Machine resets nothing.")
-        if changes := uncommitted(session.cwd):
+        if changes:
             lines.append(f"The work tree has {changes} uncommitted change(s), maybe of the rejected turn: look first.")
-        return self.host.select("\n".join(lines), [NOT_NOW, RETRY] if changes else [RETRY, NOT_NOW]) == RETRY
+        return self._select("\n".join(lines), [NOT_NOW, RETRY] if changes else [RETRY, NOT_NOW]) == RETRY
+
+    def _is_here(self, session: LiveSession) -> bool:
+        """Whether somebody can be asked, in the session of the turn."""
+        return self.host.interactive and session.session == self.correction.opened.session
 
 
 def uncommitted(folder: Path) -> int:
     """How many files of the git work tree at `folder` have changes that are in no commit; 0 where there is no git."""
     try:
         status = subprocess.run(
-            ["git", "-C", str(folder), "status", "--porcelain", "-z", "--untracked-files=normal"],
+            ["git", "--no-optional-locks", "-C", str(folder), "status", "--porcelain", "--untracked-files=normal"],
             capture_output=True,
             timeout=10,
             check=True,
         )
     except (OSError, subprocess.SubprocessError):
         return 0
-    return sum(1 for change in status.stdout.split(b"\0") if change)
+    return len(status.stdout.splitlines())
+
+
+def _copies_hidden(caught: Sequence[Caught]) -> bool:
+    return any(each.rule == NEVER for each in caught)
 
 
 def _failing(caught: Sequence[Caught]) -> list[str]:
     return [f"Fails {each.rule}: {each.reason}" for each in caught]
 
 
-def _ended(outcome: str, model: str, detail: str) -> str:
-    match outcome:
+def _ended(retried: Retry) -> str:
+    detail = one_line(retried.detail, 200)
+    match retried.outcome:
         case "answered":
-            return f"{model} did the turn again. Is its answer good?"
+            return f"{retried.model} did the turn again{f', but {detail}' if detail else ''}. Is its answer good?"
         case "aborted":
             return "The retry was stopped."
         case "not_started":
-            return "The retry did not start."
+            return f"The retry did not start{f': {detail}' if detail else ''}."
         case _:
-            return f"The retry failed: {one_line(detail, 200)}"
+            return f"The retry failed: {detail}"

@@ -2,8 +2,9 @@
 
 A correction is what its events say, in order: nothing in the file is ever changed. What a crash can lose: nothing that
 `append` has returned for. An event is written under the project's lock and synced; bytes after the last LF (a crash in
-the middle of a write) are moved to `corrections.torn` before the next event. Secrets are redacted before anything is
-written. Lines that are not events are counted and named, and spoil no other.
+the middle of a write) are moved to `corrections.torn` before the next event, unless they are a whole line that only
+lacks its LF. Secrets are redacted before anything is written. Lines that are not events are counted and named, and
+spoil no other.
 """
 
 import datetime
@@ -15,6 +16,7 @@ import msgspec
 
 from machine.errors import Refused
 from machine.privacy.redact import redacted
+from machine.report import one_line
 from machine.store.files import append_line, explained, locked
 from machine.store.project import Project
 from machine.trace import canonical, well_formed
@@ -123,10 +125,15 @@ class Retry(_Event, frozen=True, tag="retried"):
 
 
 class Linked(_Event, frozen=True, tag="linked"):
-    """A good turn answers the correction: its rows in the pool. `how` says what made it the one."""
+    """A good turn answers the correction: its rows in the pool and its entries. `how` says what made it the one."""
 
     rows: tuple[str, ...]
+    entries: tuple[str, ...]
     how: str
+
+
+class Unlinked(_Event, frozen=True, tag="unlinked"):
+    """The good turn that answered the correction was tagged otherwise since: the correction is pending again."""
 
 
 class Dropped(_Event, frozen=True, tag="dropped"):
@@ -136,7 +143,7 @@ class Dropped(_Event, frozen=True, tag="dropped"):
 
 
 _Kind = TypeVar("_Kind", bound=_Event)
-Event: TypeAlias = Opened | Proposed | NotProposed | Declined | Approved | Retry | Linked | Dropped
+Event: TypeAlias = Opened | Proposed | NotProposed | Declined | Approved | Retry | Linked | Unlinked | Dropped
 
 
 @dataclass
@@ -154,10 +161,9 @@ class Correction:
     @property
     def state(self) -> State:
         """How far it has come; what ends it counts for more than what came after."""
-        seen = {type(event) for event in self.events}
-        if Dropped in seen:
+        if self.of(Dropped):
             return "dropped"
-        if Linked in seen:
+        if self.link is not None:
             return "linked"
         if self.approved is None:
             return "open"
@@ -172,6 +178,12 @@ class Correction:
     def approved(self) -> Approved | None:
         """The latest approval: the reasoning that counts."""
         return next(reversed(self.of(Approved)), None)
+
+    @property
+    def link(self) -> Linked | None:
+        """The good turn that answers it, if one does now."""
+        last = next((event for event in reversed(self.events) if isinstance(event, Linked | Unlinked)), None)
+        return last if isinstance(last, Linked) else None
 
     def of(self, kind: type[_Kind]) -> list[_Kind]:
         """Its events of one kind, oldest first."""
@@ -193,19 +205,19 @@ class Ledger:
         self.project = project
         self.path = project.corrections
 
-    def append(self, event: Event) -> Event:
+    def append(self, event: _Kind) -> _Kind:
         """Adds an event, durably, and returns it as it was written: dated, and with its secrets redacted.
 
         Raises:
             StoreError: it could not be written; the ledger is as it was.
         """
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        dated = msgspec.structs.replace(event, at=now)
-        clean, _ = redacted(well_formed(msgspec.to_builtins(dated)))
-        written: Event = msgspec.convert(clean, Event)
+        written = _clean(msgspec.structs.replace(event, at=now))
         self.project.make()
         with locked(self.project.pool.lock):
-            append_line(self.path, canonical(written), torn=self.path.with_suffix(".torn"))
+            lacks_end = _is_event(self._lines()[-1])  # as an editor may leave it
+            torn = None if lacks_end else self.path.with_suffix(".torn")
+            append_line(self.path, b"\n" * lacks_end + canonical(written), torn=torn)
         return written
 
     def drop(self, correction: Correction, why: str) -> None:
@@ -224,13 +236,15 @@ class Ledger:
         """
         corrections: dict[str, Correction] = {}
         damaged: list[tuple[int, str]] = []
-        for number, line in enumerate(self._lines(), 1):
+        lines = self._lines()
+        for number, line in enumerate(lines, 1):
             if not line.strip():
                 continue
             try:
                 event = _DECODER.decode(line)
             except (msgspec.MsgspecError, RecursionError) as error:
-                damaged.append((number, str(error)))
+                torn = number == len(lines)
+                damaged.append((number, "a crash left it half-written" if torn else one_line(str(error), 200)))
                 continue
             if event.version > LEDGER_VERSION:
                 damaged.append((number, f"of version {event.version}, from a newer Machine"))
@@ -252,7 +266,7 @@ class Ledger:
         Raises:
             Refused: none or several do.
         """
-        found = [each for each in self.read().corrections if each.id.startswith(prefix)]
+        found = [each for each in self.read().corrections if prefix and each.id.startswith(prefix)]
         if len(found) == 1:
             return found[0]
         if found:
@@ -260,8 +274,9 @@ class Ledger:
         raise Refused(f"no correction {prefix!r} in this project", next_step="machine corrections")
 
     def _lines(self) -> list[bytes]:
+        """The file's lines; what comes after its last LF, mostly nothing, is the last of them."""
         with explained(self.path):
-            return self.path.read_bytes().split(b"\n")[:-1] if self.path.exists() else []
+            return self.path.read_bytes().split(b"\n") if self.path.exists() else [b""]
 
 
 def new_id() -> str:
@@ -271,4 +286,26 @@ def new_id() -> str:
     return f"c_{ULID()}"
 
 
+def _is_event(line: bytes) -> bool:
+    try:
+        _DECODER.decode(line)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
+
+
+def _clean(event: _Kind) -> _Kind:
+    """The event without its secrets. The ledger's own words stay, whatever the user's environment calls a secret."""
+    plain = well_formed(msgspec.to_builtins(event))
+    nested = [value for value in plain.values() if isinstance(value, dict)]
+    owners = [plain, *nested, *plain.get("caught", ())]
+    places = [(owner, key) for owner in owners for key in sorted(_PROSE & owner.keys()) if owner[key] is not None]
+    clean, _ = redacted([owner[key] for owner, key in places])
+    for (owner, key), text in zip(places, clean, strict=True):
+        owner[key] = text
+    return msgspec.convert(plain, type(event))
+
+
+_PROSE = {"question", "words", "answer", "did", "wanted", "reasoning", "reason", "why", "detail"}
+"""The fields of events that hold what somebody wrote."""
 _DECODER = msgspec.json.Decoder(Event)

@@ -1,8 +1,9 @@
 """Link: which pending correction a good turn answers, by what the rows hold.
 
 A good turn answers a correction where it began in the same context with the same words (the turn done again, by the
-teacher or by the user), or where it is the very next turn after the rejected one (the user said what was wrong, and the
-agent then did it right). Everything else the user has to say.
+teacher or by the user), where it is the very next turn after the rejected one (the user said what was wrong, and the
+agent then did it right), or where it is the rejected turn with an answer of the user's alone. Everything else the user
+has to say.
 """
 
 import contextlib
@@ -12,12 +13,14 @@ from typing import Literal
 
 from msgspec import structs
 
-from machine.correction.ledger import Correction, Ledger, Linked, Retry
+from machine.correction.ledger import Correction, Ledger, Linked, Retry, Unlinked
 from machine.correction.reasoning import with_correction
 from machine.errors import Refused
 from machine.trace import Edit, Row
 
-How = Literal["done again", "the same turn", "the same question again", "the next turn", "chosen"]
+How = Literal[
+    "done again", "the same turn", "the same question again", "the next turn", "its answer was given", "chosen"
+]
 
 
 @dataclass(frozen=True)
@@ -39,52 +42,65 @@ def answered(ledger: Ledger, rows: Sequence[Row], id: str | None = None) -> Answ
     """The correction that the good turn `rows` answers, None if it answers none; `id` begins that of a chosen one.
 
     Raises:
-        Refused: there is no correction `id`, or it is over.
+        Refused: there is no correction `id`, it is over, or the turn is the one that it rejects.
     """
     if id is None:
         return match(ledger.read().corrections, rows, lambda ids: rows_of(ledger, ids))
     chosen = ledger.find(id)
-    if not chosen.pending:
+    if not (chosen.pending or _is_link_of(chosen, rows[0])):
         raise Refused(f"correction {chosen.id} is {chosen.state}", next_step=f"machine corrections {chosen.id}")
+    if rejects(chosen, rows[0].source.entries) and not _is_replaced(rows):
+        raise Refused(
+            f"this is the turn that correction {chosen.id} rejects",
+            next_step=f'machine corrections drop {chosen.id} if it was good, /correction --as "..." if you know better',
+        )
     return _answer(chosen, "chosen", rows)
 
 
-def linked(ledger: Ledger, answer: Answer, rows: Sequence[str]) -> None:
-    """Notes that the pool's `rows` answer a correction, unless the ledger says so already."""
-    before = answer.correction.of(Linked)
-    if not before or before[-1].rows != tuple(rows):
-        ledger.append(Linked(correction=answer.correction.id, rows=tuple(rows), how=answer.how))
+def linked(ledger: Ledger, correction: Correction, how: How, rows: Sequence[Row]) -> None:
+    """Notes that `rows`, as the pool holds them, answer a correction, unless the ledger says so already."""
+    ids, before = tuple(row.id for row in rows), correction.link
+    if before is None or before.rows != ids:
+        event = Linked(correction=correction.id, rows=ids, entries=rows[0].source.entries, how=how)
+        correction.events.append(ledger.append(event))
+
+
+def unlinked(ledger: Ledger, row: Row, but: Correction | None = None) -> list[Correction]:
+    """Takes back the links to the turn of `row`, which was tagged otherwise since; returns what is pending again.
+
+    `but` is the correction that the turn answers still.
+    """
+    loose = [each for each in ledger.read().corrections if _is_link_of(each, row) and (not but or each.id != but.id)]
+    for each in loose:
+        each.events.append(ledger.append(Unlinked(correction=each.id)))
+    return loose
 
 
 def match(
     corrections: Sequence[Correction], rows: Sequence[Row], find: Callable[[Sequence[str]], list[Row]]
 ) -> Answer | None:
-    """The newest correction of the session that the turn `rows` answers; `find` gives rows of the pool by their ids.
+    """The newest correction that the turn `rows` answers; `find` gives rows of the pool by their ids.
 
     One that is linked already counts where this is the turn that it is linked to: tagged again, it keeps its reasoning.
     """
     good = rows[0]
-    here = [each for each in reversed(corrections) if each.opened.session == good.source.session]
-    for correction in here:
-        links = correction.of(Linked) if correction.state == "linked" else []
-        if links and any(row.source.entries == good.source.entries for row in find(links[-1].rows)):
+    newest = [each for each in reversed(corrections) if not rejects(each, good.source.entries) or _is_replaced(rows)]
+    for correction in newest:
+        if _is_link_of(correction, good):
             return _answer(correction, "the same turn", rows)
-    pending = [each for each in here if each.pending]
+    pending = [each for each in newest if each.pending]
     for correction in pending:
-        if same_context(find(correction.opened.rows), rows):
+        if rejects(correction, good.source.entries):
+            return _answer(correction, "its answer was given", rows)
+        bad = find(correction.opened.rows)
+        if _of_one_session(bad, good) and same_context(bad, rows):
             return _answer(correction, "the same question again", rows)
     return next((_answer(each, "the next turn", rows) for each in pending if _is_next(each, good)), None)
 
 
-def _answer(correction: Correction, how: How, rows: Sequence[Row]) -> Answer:
-    approved = correction.approved
-    named = with_correction(rows, correction.id, approved.reasoning if approved else None)
-    retries = {retry.leaf for retry in correction.of(Retry) if retry.outcome == "answered"}
-    if approved and retries & {named[-1].source.leaf, *named[-1].source.entries}:
-        how = "done again"
-        hinted = Edit("hinted", "the model was given the approved reasoning as a hint for this turn")
-        named[0] = structs.replace(named[0], edits=(*named[0].edits, hinted))
-    return Answer(correction, how, named)
+def rejects(correction: Correction, turn: Sequence[str]) -> bool:
+    """Whether the turn with these entries is the one that is corrected; forks of a session keep the ids."""
+    return correction.opened.entries == tuple(turn)
 
 
 def rows_of(ledger: Ledger, ids: Sequence[str]) -> list[Row]:
@@ -110,13 +126,39 @@ def same_context(bad: Sequence[Row], good: Sequence[Row]) -> bool:
     )
 
 
+def _answer(correction: Correction, how: How, rows: Sequence[Row]) -> Answer:
+    approved = correction.approved
+    named = with_correction(rows, correction.id, approved.reasoning if approved else None)
+    retries = {retry.leaf for retry in correction.of(Retry) if retry.outcome == "answered"}
+    if approved and retries & {named[-1].source.leaf, *named[-1].source.entries}:
+        how = "done again"
+        hinted = Edit("hinted", "the model was given the approved reasoning as a hint for this turn")
+        named[0] = structs.replace(named[0], edits=(*named[0].edits, hinted))
+    return Answer(correction, how, named)
+
+
+def _is_link_of(correction: Correction, row: Row) -> bool:
+    """Whether a correction is linked to the turn of `row`."""
+    link = correction.link if correction.state == "linked" else None
+    return link is not None and link.entries == row.source.entries
+
+
+def _is_replaced(rows: Sequence[Row]) -> bool:
+    """Whether nothing is learnt of a turn but an answer that the user gave: what the agent did in it stays rejected."""
+    return len(rows) == 1 and len(rows[0].target) == 1 and any(e.kind == "answer_replaced" for e in rows[0].edits)
+
+
+def _of_one_session(bad: Sequence[Row], good: Row) -> bool:
+    """Whether two turns are of one session, or of forks of one."""
+    entries = {entry for row in bad for entry in row.source.messages if entry}
+    return any(row.source.session == good.source.session for row in bad) or bool(entries & {*good.source.messages})
+
+
 def _is_next(correction: Correction, good: Row) -> bool:
     """Whether the good turn began right after the rejected one, with nobody speaking in between."""
     ended, began = correction.opened.entries[-1], good.source.entries[0]
     held = good.source.messages
     if ended not in held or began not in held:
         return False
-    between = range(held.index(ended) + 1, held.index(began))
-    return bool(between or held.index(began) == held.index(ended) + 1) and all(
-        good.messages[i]["role"] not in ("user", "assistant") for i in between
-    )
+    between = good.messages[held.index(ended) + 1 : held.index(began)]
+    return all(message["role"] not in ("user", "assistant") for message in between)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from machine.capture.rows import question_of, text_of
 from machine.correction.gates import Moment
 from machine.correction.ledger import Opened
 from machine.trace import Row
@@ -15,11 +16,11 @@ def moment_of(rows: Sequence[Row], opened: Opened, observed: Sequence[str]) -> M
     learnt, and what the turn did before it was visible. `observed` is the model's hidden reasoning.
     """
     alone = opened.answer is not None
-    first, last = rows[-1 if alone else 0], rows[-1]
-    at = last.target[-1] if alone else first.target[0]
+    first, *others = rows[-1:] if alone else rows
+    at = first.target[-1] if alone else first.target[0]
     later = [*_texts(first.messages[at:])]
-    if last is not first:
-        later += _texts(last.messages)
+    for row in others:
+        later += _texts(row.messages)
     return Moment(
         context=[*_texts(first.messages[:at]), *_tools(first)],
         question=question_of(first),
@@ -28,23 +29,6 @@ def moment_of(rows: Sequence[Row], opened: Opened, observed: Sequence[str]) -> M
         answer=opened.answer or "",
         observed=observed,
     )
-
-
-def question_of(row: Row) -> str:
-    """The user's message that began the turn; where it is gone, the last that was read before the first target."""
-    first = row.target[0]
-    began = next((i for i, entry in enumerate(row.source.messages[:first]) if entry == row.source.entries[0]), None)
-    if began is None:
-        began = next((i for i in reversed(range(first)) if row.messages[i]["role"] == "user"), None)
-    return "" if began is None else text_of(row.messages[began])
-
-
-def text_of(message: dict[str, Any]) -> str:
-    """What a message says, without its calls: text as it is, images by their place alone."""
-    content = message["content"]
-    if isinstance(content, str):
-        return content
-    return "\n".join(part.get("text", f"[{part['type']}]") for part in content)
 
 
 def calls_of(message: dict[str, Any]) -> list[tuple[str, str]]:

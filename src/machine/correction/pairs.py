@@ -1,17 +1,18 @@
 """Pairs: a rejected turn and the good one that answers it, in one context, for training on preferences (DPO and such).
 
 A line is a JSON object: `prompt` are the Tinker chat messages that both turns began with, `chosen` and `rejected` how
-each went on, `tools` the schemas. A good turn that began in another context (the user's own words of what was wrong
-stand in it) is no pair, and is named as left out.
+each went on, `tools` the schemas; `targets` say which of those messages the agent answers for (the others are results
+of tools, or cannot be learnt from). A good turn that began in another context (the user's own words of what was wrong
+stand in it) is no pair, and neither is one that was tagged otherwise since; they are named as left out.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from machine.correction.ledger import Correction, Linked
+from machine.correction.ledger import Correction
 from machine.correction.link import same_context
 from machine.trace import Row
 
@@ -24,6 +25,8 @@ class Pair(msgspec.Struct, frozen=True):
     chosen: tuple[dict[str, Any], ...]
     rejected: tuple[dict[str, Any], ...]
     tools: tuple[dict[str, Any], ...]
+    targets: tuple[tuple[int, ...], tuple[int, ...]]
+    """Indices into `chosen` and into `rejected` of what is to be preferred and what is not."""
     rows: tuple[str, str]
     """The ids of the chosen and of the rejected row."""
     version: int = 1
@@ -37,21 +40,25 @@ class LeftOut:
     why: str
 
 
-def pairs(corrections: Iterable[Correction], row: Callable[[str], Row]) -> Iterator[Pair | LeftOut]:
-    """A pair, or why there is none, for every correction. `row` finds a row of the pool by its id.
+def pairs(
+    corrections: Iterable[Correction], find: Callable[[Sequence[str]], list[Row]], good: Set[str]
+) -> Iterator[Pair | LeftOut]:
+    """A pair, or why there is none, for every correction.
 
-    Raises:
-        Refused: a row that the ledger names is not in the pool.
+    `find` gives rows of the pool by their ids, without those that are gone; `good` are the ids of good rows in force.
     """
     for correction in corrections:
-        linked = correction.of(Linked)
+        link = correction.link
         if correction.state == "dropped":
             yield LeftOut(correction.id, "it was dropped")
-        elif not linked:
+        elif link is None:
             yield LeftOut(correction.id, f"no good turn answers it yet ({correction.state})")
+        elif len(bad := find(correction.opened.rows)) < len(correction.opened.rows):
+            yield LeftOut(correction.id, "its rejected turn is no longer in the pool")
+        elif not good >= {*link.rows}:
+            yield LeftOut(correction.id, "its good turn is no longer in the pool, or was tagged otherwise since")
         else:
-            bad = [row(id) for id in correction.opened.rows]
-            yield _pair(correction.id, bad, [row(id) for id in linked[-1].rows])
+            yield _pair(correction.id, bad, find(link.rows))
 
 
 def _pair(correction: str, bad: Sequence[Row], good: Sequence[Row]) -> Pair | LeftOut:
@@ -69,5 +76,10 @@ def _pair(correction: str, bad: Sequence[Row], good: Sequence[Row]) -> Pair | Le
         chosen=chosen.messages[at:],
         rejected=rejected.messages[at:],
         tools=chosen.tools,
+        targets=(_after(at, chosen), _after(at, rejected)),
         rows=(chosen.id, rejected.id),
     )
+
+
+def _after(at: int, row: Row) -> tuple[int, ...]:
+    return tuple(target - at for target in row.target if target >= at)

@@ -1,7 +1,9 @@
 """The engine's process: `python -m machine.engine.server --model DIR --port 0 --state DIR` serves on loopback.
 
 The state folder holds the key, the checkpoints, and, while the server runs, `engine.json` (where it is) and a lock that
-the system frees whatever ends the process. SIGTERM and Ctrl-C end it; nothing is left half written.
+the system frees whatever ends the process. SIGTERM and Ctrl-C end it, and so does a while in which nobody asks it
+anything (an open session does: it sends signs of life); nothing is left half written. It gives way to what else runs on
+the machine.
 """
 
 import os
@@ -12,13 +14,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import argparse
 import asyncio
 import contextlib
-import json
 import logging
 import secrets
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -32,6 +34,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from machine import discovery
 from machine.engine import logs, memory
 from machine.engine.api import rest
 from machine.engine.api import routes as api
@@ -47,38 +50,84 @@ from machine.errors import MachineError, Refused, ServiceError
 from machine.store.files import private_folder, write_private
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
-DISCOVERY, KEY, LOCK = "engine.json", "key", "engine.lock"
+LOCK = "engine.lock"
 TEND_SECONDS = 5.0
+NICENESS = 10
+IDLE_MINUTES = 30
+"""After how long an engine ends that nobody asks anything."""
 _log = logging.getLogger("machine.engine")
 
 
-def build_app(engine: Engine, key: str) -> Starlette:
-    """The whole server as an ASGI application."""
+def build_app(engine: Engine, key: str, idle: float = 0) -> Starlette:
+    """The whole server as an ASGI application; after `idle` minutes without a request (0: never) the process ends."""
+    use = Use()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         engine.start()
-        tending = asyncio.create_task(_tend(engine))
+        tending = asyncio.create_task(_tend(engine, use, idle * 60))
         yield
         tending.cancel()
         engine.stop()
 
     app = Starlette(
         routes=[*api.routes, *rest.routes, *chat.routes, *completions.routes],
-        middleware=[Middleware(Guard, key=key), Middleware(BodyLimit)],
+        middleware=[Middleware(Guard, key=key), Middleware(Counted, use=use), Middleware(BodyLimit)],
         exception_handlers={Refused: _refused, HTTPException: _http_error, Exception: _internal},
         lifespan=lifespan,
     )
     app.state.engine = engine
+    app.state.key = key
     app.state.tokens = Tokens(key)
     return app
 
 
-async def _tend(engine: Engine) -> None:
+async def _tend(engine: Engine, use: "Use", idle: float) -> None:
     while True:
-        await asyncio.sleep(TEND_SECONDS)
+        await asyncio.sleep(min(TEND_SECONDS, idle or TEND_SECONDS))
         engine.tend()
         logs.bound(engine.state)
+        if idle and use.idle > idle:
+            _log.info("nobody asked anything for %g minutes", idle / 60)
+            signal.raise_signal(signal.SIGTERM)
+            return
+
+
+class Use:
+    """When something was last asked, and how much is being answered."""
+
+    def __init__(self) -> None:
+        self.open, self._last = 0, time.monotonic()
+
+    @property
+    def idle(self) -> float:
+        """Seconds for which nothing has been asked or answered."""
+        return 0.0 if self.open else time.monotonic() - self._last
+
+    @contextlib.contextmanager
+    def asked(self) -> Iterator[None]:
+        """One request, from its beginning to the end of its answer."""
+        self.open += 1
+        try:
+            yield
+        finally:
+            self.open -= 1
+            self._last = time.monotonic()
+
+
+class Counted:
+    """ASGI middleware: notes that somebody uses the engine; looking whether it is there is no use of it."""
+
+    def __init__(self, app: ASGIApp, use: Use) -> None:
+        self.app, self._use = app, use
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Counts what is not a look at its health."""
+        if scope["type"] != "http" or scope["path"] == discovery.HEALTH:
+            await self.app(scope, receive, send)
+            return
+        with self._use.asked():
+            await self.app(scope, receive, send)
 
 
 class _Server(uvicorn.Server):
@@ -120,7 +169,7 @@ class BodyLimit:
 
 def load_key(state: Path) -> str:
     """The key of this state folder, made the first time; Tinker's SDK wants it to begin with `tml-`."""
-    path = state / KEY
+    path = state / discovery.KEY
     if not path.is_file():
         write_private(path, f"tml-{secrets.token_urlsafe(32)}".encode())
     return path.read_text("ascii").strip()
@@ -133,8 +182,9 @@ def serve(
     dtype: torch.dtype,
     device: torch.device,
     ready: Callable[[str], None] = lambda url: None,
+    idle: float = 0,
 ) -> None:
-    """Serves until it is told to end; `ready` hears the URL once the model is loaded.
+    """Serves until it is told to end, or `idle` minutes without a request; `ready` hears the URL once it answers.
 
     A pass or a save that takes longer than `core.STOP_SECONDS` to end is cut off with the process: what is on disk is
     whole at every moment (`checkpoints`).
@@ -155,9 +205,14 @@ def serve(
         engine = _loaded(folder, state, dtype, device)
         url = f"http://127.0.0.1:{listener.getsockname()[1]}"
         config = uvicorn.Config(
-            build_app(engine, load_key(state)), log_level="warning", timeout_graceful_shutdown=2, server_header=False
+            build_app(engine, load_key(state), idle),
+            log_level="warning",
+            timeout_graceful_shutdown=2,
+            server_header=False,
         )
-        write_private(state / DISCOVERY, _discovery(url, engine.name, folder))
+        started = datetime.now(UTC).isoformat(timespec="seconds")
+        found = discovery.Found(url, os.getpid(), engine.name, folder, started, idle)
+        write_private(state / discovery.FILE, found.encoded())
         ready(url)
         _log.info("serving %s (%s, %s) at %s, process %d", engine.name, dtype, device, url, os.getpid())
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))  # uvicorn raises it anew once it has shut down
@@ -168,7 +223,7 @@ def serve(
             _log.exception("the server failed")
             raise
         finally:
-            (state / DISCOVERY).unlink(missing_ok=True)
+            (state / discovery.FILE).unlink(missing_ok=True)
             _log.info("stopped%s", " in the middle of a job" if engine.busy else "")
             if engine.busy:
                 os._exit(0)
@@ -192,10 +247,14 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=0, help="0 takes any free port")
     parser.add_argument("--dtype", choices=sorted(DTYPES), default="fp32", help="fp32 is exact, bf16 smaller")
     parser.add_argument("--device", choices=devices.CHOICES, default="auto", help="auto takes a GPU if there is one")
+    parser.add_argument("--idle", type=float, default=IDLE_MINUTES, help="end after so many unused minutes; 0: never")
     asked = parser.parse_args()
+    if hasattr(os, "nice"):
+        os.nice(NICENESS)
     try:
         device = devices.choose(asked.device)
-        serve(asked.model.absolute(), asked.state.absolute(), asked.port, DTYPES[asked.dtype], device)
+        folder, state = asked.model.absolute(), asked.state.absolute()
+        serve(folder, state, asked.port, DTYPES[asked.dtype], device, idle=asked.idle)
     except MachineError as error:
         print(f"{error.message}\nNext: {error.next_step}", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
@@ -210,11 +269,6 @@ def _listen(port: int) -> socket.socket:
         listener.close()
         raise ServiceError(f"port {port} is taken ({error.strerror})", next_step="use --port 0") from error
     return listener
-
-
-def _discovery(url: str, model: str, folder: Path) -> bytes:
-    facts = {"version": 1, "url": url, "pid": os.getpid(), "model": model, "model_path": str(folder)}
-    return json.dumps(facts | {"started_at": datetime.now(UTC).isoformat(timespec="seconds")}, indent=1).encode()
 
 
 async def _refused(request: Request, fault: Exception) -> Response:

@@ -15,7 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
-from machine.errors import MachineError, MissingDependency, Refused, UsageError
+from machine import discovery
+from machine.errors import MachineError, MissingDependency, Refused, ServiceError, UsageError
 from machine.home import engine_dir, hub_cache, models_dir
 
 if TYPE_CHECKING:
@@ -142,10 +143,10 @@ def local_model(model: str) -> Path | None:
 
 def _served(model: str) -> Iterator[Path]:
     """What the engine of this machine said last (see `engine.life`)."""
-    with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-        facts = json.loads((engine_dir() / "engine.json").read_bytes())
-        if facts["model"] == model:
-            yield Path(facts["model_path"])
+    with contextlib.suppress(ServiceError):
+        found = discovery.read(engine_dir())
+        if found is not None and found.model == model:
+            yield found.model_path
 
 
 def _snapshots(model: str) -> Iterator[Path]:

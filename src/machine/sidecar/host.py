@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from machine.errors import Refused, ServiceError
-from machine.host import Completion, Level, LiveSession, Retried
+from machine.host import Chosen, Completion, Level, LiveSession, Retried, Selection
 from machine.report import Report, as_markdown, as_text
 from machine.rpc import GONE, Peer, RpcError
 from machine.slash import as_typed_in_pi
@@ -130,6 +130,16 @@ class PiHost:
         """Has Pi answer the user's message `entry` anew, on a branch of its own, as `extension/retry.ts` says."""
         ended = self._ask_model("turn.retry", entry=entry, hint=hint, model=model)
         return Retried(outcome=ended["outcome"], leaf=ended["leaf"], model=ended["model"], detail=ended["detail"])
+
+    def selection(self) -> Selection | None:
+        """What Pi is set to, and was set to before, as `extension/student.ts` finds it in the session."""
+        said = self._ask("model.now")
+        now, before = (Chosen(**said[name]) if said[name] else None for name in ("now", "before"))
+        return Selection(now, before, student=said["student"], follows=said["follows"], idle=said["idle"])
+
+    def choose(self, wanted: Chosen, before: Chosen | None = None) -> None:
+        """Has Pi set its model and its thinking level; `before` is noted in the session."""
+        self._ask_model("model.choose", chosen=asdict(wanted), before=asdict(before) if before else None)
 
     def models_changed(self) -> None:
         """Lets Pi read the list of models anew, and says what is wrong with it."""

@@ -24,7 +24,7 @@ class Held:
 
 def held(service: Service) -> list[Held]:
     """Every checkpoint of the account, newest first."""
-    listed = service.wait(service.rest().list_user_checkpoints(limit=1000), "asking for the list of checkpoints")
+    listed = service.look_up(service.rest().list_user_checkpoints(limit=1000), "asking for the list of checkpoints")
     found = [
         Held(c.tinker_path, c.checkpoint_type, str(c.time), c.size_bytes) for c in listed.checkpoints if c.tinker_path
     ]
@@ -42,7 +42,7 @@ def base_of(service: Service, path: str) -> str:
         raise UsageError(
             f"{path!r} is not a sampler path", next_step="give tinker://.../sampler_weights/NAME, a run id or latest"
         )
-    info = service.wait(service.rest().get_weights_info_by_tinker_path(path), f"looking up {path}")
+    info = service.look_up(service.rest().get_weights_info_by_tinker_path(path), f"looking up {path}")
     return str(info.base_model)
 
 

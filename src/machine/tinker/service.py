@@ -3,12 +3,15 @@
 The environment (`TINKER_API_KEY`, `TINKER_BASE_URL`) names the service; without it, the engine that runs on this
 machine does, by its discovery file. After `endpoint()` nothing depends on which of the two it is.
 
-The SDK retries a dead connection for five minutes before it says so. `connect` gives it `PATIENCE` seconds to open a
-session. `Service.wait` looks beside it whether the service's port still answers, and gives up after as long a silence.
+The SDK retries a dead connection, and an answer of 429 or 5xx, for five minutes before it says so, and an account that
+lacks billing (402) for as long as the service likes. `connect` gives it `PATIENCE` seconds to open a session, and a
+look-up (`Service.look_up`) as long; where that is not enough, the service is asked beside the SDK what its fault is.
+`Service.wait` is for work that takes its time: it looks whether the service's port still answers, no more.
 """
 
 import concurrent.futures
 import contextlib
+import hashlib
 import ipaddress
 import json
 import logging
@@ -16,7 +19,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import urlsplit
@@ -31,9 +34,15 @@ PATIENCE = 20.0
 """Seconds for which a service may be unreachable before a wait on it ends."""
 
 _HOSTED = "https://tinker.thinkingmachines.dev/services/tinker-prod"
-_ENVIRONMENT = "$TINKER_API_KEY"
+ENVIRONMENT = "$TINKER_API_KEY"
+"""Where Pi reads the key of a service that the environment names."""
+
+CHAT = "/oai/api/v1"
+"""Below a service's address: its OpenAI-compatible endpoints."""
+
 _POLL = 2.0
 _CLOSE_SECONDS = 5.0
+_LOOK_SECONDS = 5.0
 
 T = TypeVar("T")
 
@@ -79,12 +88,17 @@ class Endpoint:
     @property
     def origin(self) -> str:
         """What named this service, for the user."""
-        return "named by TINKER_API_KEY" if self.key_source == _ENVIRONMENT else "the engine's discovery file"
+        return "named by TINKER_API_KEY" if self.key_source == ENVIRONMENT else "the engine's discovery file"
 
     @property
     def chat_url(self) -> str:
         """The base of the service's OpenAI-compatible endpoints."""
-        return self.url + "/oai/api/v1"
+        return self.url + CHAT
+
+    @property
+    def account(self) -> str:
+        """A mark by which one key can be told from another; the key cannot be had from it."""
+        return hashlib.sha256(self.key.encode()).hexdigest()[:12]
 
     def answers(self, timeout: float = 3.0) -> bool:
         """Whether something accepts connections there."""
@@ -104,20 +118,30 @@ def endpoint() -> Endpoint:
         ServiceError: neither a key nor a running engine is there.
         UsageError: `TINKER_BASE_URL` is set without a key, or is no URL.
     """
-    key, url = os.environ.get("TINKER_API_KEY"), os.environ.get("TINKER_BASE_URL")
-    if url and not _is_address(url):
-        raise UsageError(
-            f"TINKER_BASE_URL is {url!r}, which is not an http(s) address",
-            next_step="set it to the address of a Tinker service, or unset it",
-        )
-    if key:
-        return Endpoint(url or None, key, _ENVIRONMENT)
+    if where := named():
+        return where
+    url = os.environ.get("TINKER_BASE_URL")
     if url:
         raise UsageError(
             "TINKER_BASE_URL is set, but TINKER_API_KEY is not",
             next_step="export TINKER_API_KEY, or unset TINKER_BASE_URL to use the engine on this machine",
         )
     return _engine()
+
+
+def named() -> Endpoint | None:
+    """The service that the environment names; None where it holds no key.
+
+    Raises:
+        UsageError: `TINKER_BASE_URL` is no URL.
+    """
+    key, url = os.environ.get("TINKER_API_KEY"), os.environ.get("TINKER_BASE_URL")
+    if url and not _is_address(url):
+        raise UsageError(
+            f"TINKER_BASE_URL is {url!r}, which is not an http(s) address",
+            next_step="set it to the address of a Tinker service, or unset it",
+        )
+    return Endpoint(url or None, key, ENVIRONMENT) if key else None
 
 
 class Service:
@@ -148,6 +172,19 @@ class Service:
             elif time.monotonic() - reached > PATIENCE:
                 future.cancel()
                 raise _unreachable(self.endpoint, doing)
+        with explained(self.endpoint, doing):
+            return future.result()
+
+    def look_up(self, pending: Pending[T], doing: str) -> T:
+        """The result of a call that a healthy service answers at once.
+
+        Raises:
+            ServiceError: as `wait`; or there was no answer within `PATIENCE` seconds, and why, as far as it shows.
+        """
+        future = pending.future()
+        if not concurrent.futures.wait([future], timeout=PATIENCE).done:
+            future.cancel()
+            raise _fault(self.endpoint, doing) or _unreachable(self.endpoint, doing)
         with explained(self.endpoint, doing):
             return future.result()
 
@@ -188,17 +225,14 @@ def explained(where: Endpoint, doing: str) -> Iterator[None]:
     except APIConnectionError as error:
         raise _unreachable(where, doing) from error
     except APIStatusError as error:
-        raise ServiceError(
-            f"{doing}: {where.destination} answered {error.status_code}: {_reason(error)}",
-            next_step=_mend(error.status_code),
-        ) from error
+        raise _refused(where, doing, error.status_code, _reason(error), error.response.headers) from error
     except RequestFailedError as error:
         raise ServiceError(
             f"{doing}: {error.message.partition(' for self.request_id')[0]} ({error.category} error)",
-            next_step="machine tinker status",
+            next_step="machine tinker doctor",
         ) from error
     except (TinkerError, TimeoutError) as error:
-        step = "check TINKER_API_KEY" if "api_key" in str(error) else "machine tinker status"
+        step = "check TINKER_API_KEY" if "api_key" in str(error) else "machine tinker doctor"
         raise ServiceError(f"{doing}: {error}", next_step=step) from error
 
 
@@ -210,12 +244,24 @@ def _open(where: Endpoint, client: "ServiceClient") -> None:
         try:
             opened.set_result(client.holder)
         except Exception as error:
-            opened.set_exception(error)
+            opened.set_exception(_underlying(error))
 
     threading.Thread(target=work, daemon=True).start()
     if not concurrent.futures.wait([opened], timeout=PATIENCE).done:
-        raise ServiceError(f"what answers at {where.url} does not speak Tinker's API", next_step=_mend_address(where))
+        raise _fault(where, "opening a session") or ServiceError(
+            f"what answers at {where.url} does not speak Tinker's API", next_step=_mend_address(where)
+        )
     opened.result()
+
+
+def _underlying(error: BaseException) -> BaseException:
+    """What the service answered, where the SDK (0.38, at a 402) stumbles over its own handling of it; else the error."""
+    from tinker import APIStatusError
+
+    inner: BaseException | None = error
+    while inner is not None and not isinstance(inner, APIStatusError):
+        inner = inner.__context__
+    return inner or error
 
 
 def _is_address(url: str) -> bool:
@@ -268,15 +314,52 @@ def _reason(error: Exception) -> str:
     return str(error)
 
 
-def _mend(status: int) -> str:
+def _fault(where: Endpoint, doing: str) -> ServiceError | None:
+    """What the SDK retries and does not tell: a 402, 429 or 5xx that the service answers now; None: it is none of these."""
+    import httpx
+
+    try:
+        with httpx.Client(trust_env=not where.local, timeout=_LOOK_SECONDS) as client:
+            answer = client.get(f"{where.url}/api/v1/get_server_capabilities", headers={"X-API-Key": where.key})
+    except httpx.HTTPError:
+        return None
+    if answer.status_code in (402, 429) or answer.status_code >= 500:
+        return _refused(where, doing, answer.status_code, _said(answer.text), answer.headers)
+    return None
+
+
+def _said(body: str) -> str:
+    """The reason in a refusal's body."""
+    try:
+        return str(json.loads(body)["detail"])
+    except (ValueError, LookupError, TypeError):
+        return " ".join(body.split())[:200] or "no reason given"
+
+
+def _refused(where: Endpoint, doing: str, status: int, reason: str, headers: Mapping[str, str]) -> ServiceError:
+    """A refusal of the service's; whatever it said, the key is not repeated."""
+    reason = reason.replace(where.key, "(the key)") if where.key else reason
+    return ServiceError(
+        f"{doing}: {where.destination} answered {status}: {reason}",
+        next_step=_mend(where, doing, status, headers.get("retry-after")),
+    )
+
+
+def _mend(where: Endpoint, doing: str, status: int, retry_after: str | None) -> str:
     match status:
         case 401 | 403:
             return "check TINKER_API_KEY"
         case 402:
             return "set up billing for the account of TINKER_API_KEY"
         case 404:
-            return "machine tinker checkpoints"
+            return "machine tinker checkpoints" if "tinker://" in doing else _mend_address(where)
         case 429:
-            return "wait a minute, then run the command again"
+            return f"wait {f'{retry_after} seconds' if retry_after else 'a minute'}, then run the command again"
+        case _ if status >= 500:
+            return (
+                "machine engine start"
+                if where.local
+                else "the service has a fault of its own: try again in a few minutes"
+            )
         case _:
-            return "machine tinker status"
+            return "machine tinker doctor"

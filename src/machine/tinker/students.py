@@ -71,7 +71,7 @@ def local_shape(model: str) -> Shape | None:
 
 def models(service: Service) -> list[Model]:
     """What the service can train or sample; where it does not say what a model is for, it is for both."""
-    listed = service.wait(service.rest().get_server_capabilities(), "asking for the list of models")
+    listed = service.look_up(service.rest().get_server_capabilities(), "asking for the list of models")
     return [
         Model(m.model_name, m.max_context_length, m.trainable is not False, m.sampleable is not False)
         for m in listed.supported_models

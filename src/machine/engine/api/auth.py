@@ -14,11 +14,12 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from machine.discovery import HEALTH
 from machine.engine.api.tokens import API, Tokens
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 EXCHANGE = "/api/v1/auth/token"
-HEALTH, DOWNLOADS = "/api/v1/healthz", "/api/v1/downloads/"
+DOWNLOADS = "/api/v1/downloads/"
 _STALE = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
 """Tells the SDK to exchange its key for a new token."""
 

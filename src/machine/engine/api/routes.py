@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from machine import discovery
 from machine.engine.api import account, files
 from machine.engine.api import sampling as api_sampling
 from machine.engine.api import training as api_training
@@ -34,8 +35,10 @@ DYNAMIC_CONFIG = {"refresh_interval_sec": 3600, "sample_cancel_enabled": True}
 
 
 async def healthz(request: Request) -> Response:
-    """Whether the engine answers; needs no key."""
-    return JSONResponse({"status": "ok"})
+    """Whether the engine answers; needs no key. Who sends a challenge learns that it is the one (see `discovery`)."""
+    challenge = request.headers.get(discovery.CHALLENGE)
+    shown = {"proof": discovery.proof(request.app.state.key, challenge[:64])} if challenge else {}
+    return JSONResponse({"status": "ok", **shown})
 
 
 async def client_config(request: Request) -> Response:
@@ -103,7 +106,7 @@ async def cancel_future(request: Request) -> Response:
 
 
 routes = [
-    Route("/api/v1/healthz", healthz),
+    Route(discovery.HEALTH, healthz),
     Route("/api/v1/get_server_capabilities", capabilities),
     post("client/config", client_config),
     post("client/dynamic_config", client_dynamic_config),
