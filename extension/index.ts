@@ -84,6 +84,9 @@ export default function machine(pi: ExtensionAPI): void {
 		);
 	});
 
+	pi.on("before_agent_start", async (_event, { model }) => {
+		if (model && (model.provider === "machine" || registered.has(model.provider))) await wake(shared);
+	});
 	pi.on("agent_settled", (_event, ctx) => {
 		settles = true;
 		tellTurns("agent_settled", ctx);
@@ -175,6 +178,13 @@ async function open(shared: Shared): Promise<Peer> {
 	}
 	shared.peer = undefined;
 	throw new Error(problem);
+}
+
+/** Has this machine's engine started where it is the one to answer and sleeps. What keeps it from it, the answer will say. */
+async function wake(shared: Shared): Promise<void> {
+	try {
+		await (await connect(shared)).request("wake", {});
+	} catch {}
 }
 
 /** Makes Machine's Python environment, then starts Python in it. It takes minutes: the session may be another by then. */

@@ -60,6 +60,7 @@ class Hosted:
         self.fault: Fault | None = None
         self.chats: list[dict[str, Any]] = []
         self.paths: list[str] = []
+        self.opened = SAMPLER
         handler = type("Bound", (_Handler,), {"owner": self})
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         self._http.daemon_threads = True
@@ -138,9 +139,11 @@ class _Handler(BaseHTTPRequestHandler):
                 base = BASES[body["tinker_path"]]
                 self._send(200, {"base_model": base, "is_lora": True, "lora_rank": 8})
             case "create_sampling_session":
+                self.owner.opened = body.get("model_path") or SAMPLER
                 self._send(200, {"sampling_session_id": "sampler1", "type": "create_sampling_session"})
             case "samplers/sampler1":
-                self._send(200, {"sampler_id": "sampler1", "base_model": BASES[SAMPLER], "model_path": SAMPLER})
+                about = {"base_model": BASES[self.owner.opened], "model_path": self.owner.opened}
+                self._send(200, {"sampler_id": "sampler1", **about})
             case _ if path.startswith("sessions/") or path == "telemetry":
                 self._send(200, {"status": "accepted"})
             case _:

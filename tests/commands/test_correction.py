@@ -164,7 +164,7 @@ def test_the_turn_that_is_tagged_good_after_all_learns_no_reasoning(turn):
     id = shell(turn, "--reasoning", FIT).data["correction"]["correction"]
     report = run(["good", "--session", str(turn.file)], ShellHost())
     assert report.data["correction"] is None
-    assert any(id in note and "rejects this very turn" in note for note in report.notes)
+    assert any(id in note and "rejects this turn" in note for note in report.notes)
     assert all(isinstance(m["content"], str) for m in turn.project.pool.get(report.data["id"]).messages)
     link = run(["good", "--link", id, "--session", str(turn.file)], ShellHost())
     assert (link.exit_code, f"machine corrections drop {id}" in link.next_step) == (2, True)
@@ -206,6 +206,19 @@ def test_a_link_can_be_taken_back_and_made_again(turn):
     assert [what for _, what, _ in shown.tables[0].rows][2:] == ["linked", "unlinked", "linked", "unlinked"]
     export = run(["corrections", "export", "--pairs", str(turn.folder / "pairs.jsonl")], ShellHost())
     assert export.exit_code == 2
+
+
+def test_a_correction_that_another_turn_settled_stays_so_when_its_turn_is_rejected_again(turn):
+    file = turn.file.read_bytes()
+    settled = shell(turn, "--reasoning", FIT).data["correction"]["correction"]
+    turn.script.user("No.")
+    turn.script.assistant("It uses pytest.")
+    run(["good", "--session", str(turn.file)], ShellHost())
+    before = turn.folder / "before.jsonl"
+    before.write_bytes(file)
+    run(["correction", "once more", "--session", str(before)], ShellHost())
+    assert [each.state for each in turn.ledger.read().corrections] == ["linked", "open"]
+    assert turn.ledger.find(settled).state == "linked"
 
 
 def test_the_same_question_in_another_session_is_named(turn):

@@ -54,8 +54,8 @@ def a_run(project, name, *checkpoints):
     made = Run(Project.at(project).runs / name)
     made.write_config({})
     for number, (state, sampler) in enumerate(checkpoints):
-        made.add_checkpoint(Checkpoint(name=str(number), step=number, state=state, sampler=sampler))
-    made.write_state(State(status="done", model="m", started_at=now(), steps=1))
+        made.add_checkpoint(Checkpoint(step=number, state=state, sampler=sampler))
+    made.write_state(State(status="done", step=1, steps=1, started_at=now(), pid=1))
     return made
 
 

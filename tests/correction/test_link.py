@@ -127,7 +127,7 @@ def test_the_rejected_turn_itself_is_no_answer(rejected):
     correction = rejected.opened()
     approve(rejected, correction)
     assert answered(rejected.ledger, rejected.good()) is None
-    with pytest.raises(Refused, match="the turn that correction c_"):
+    with pytest.raises(Refused, match="is the one that correction c_"):
         answered(rejected.ledger, rejected.good(), correction.id)
     replaced = capture(read(rejected.file), tag="good", answer="It uses pytest.").rows
     assert answered(rejected.ledger, replaced) is None  # the call that was wrong would be learnt too
@@ -145,6 +145,16 @@ def test_the_rejected_turn_answers_where_nothing_of_it_is_learnt_but_the_users_a
     assert answer.rows[0].messages[-1]["content"][0] == {"type": "thinking", "thinking": FIT}
     chosen = answered(rejected.ledger, replaced, correction.id)
     assert chosen.how == "chosen"
+
+
+def test_a_turn_that_goes_on_with_what_was_rejected_is_no_answer(rejected):
+    approve(rejected, rejected.opened())
+    rejected.script.leaf = rejected.script.entries[3]["id"]  # the wrong call and its result stand
+    rejected.script.user("No: look at pyproject.toml.")
+    rejected.script.assistant("It uses pytest.")
+    [row] = rejected.good()
+    assert len(row.target) == 2
+    assert answered(rejected.ledger, [row]) is None
 
 
 def test_a_fork_of_the_session_answers_too(rejected):

@@ -6,6 +6,8 @@ import sys
 
 import pytest
 
+from machine.tinker.provider import register
+from machine.tinker.service import Endpoint
 from pi.harness import Pi, World
 
 QUESTIONS = {"Capital of France?": "ANSWER: Paris.", "Capital of Italy?": "ANSWER: Rome."}
@@ -94,3 +96,91 @@ def test_the_student_is_one_word_away(tuned, engine, server):
     assert (asked[1]["model"], asked[1]["usage"]["output"] > 0) == (engine.model, True)
     [row] = tuned.rows()
     assert row["source"]["models"][-1] == f"tinker/{engine.model}"
+
+
+@pytest.fixture
+def base(tuned, engine, monkeypatch):
+    """The world, in which the engine's model is `tinker/base`, greedy, with short answers."""
+    monkeypatch.setenv("MACHINE_DATA_DIR", str(tuned.machine))
+    where = Endpoint(engine.url, engine.key.strip(), "$TINKER_API_KEY")
+    register(where, engine.model, "base", 8192, temperature=0.0, max_tokens=16)
+    return tuned
+
+
+def answers(pi):
+    return [r["message"] for r in pi.records if r["type"] == "message_end" and r["message"]["role"] == "assistant"]
+
+
+def text(message):
+    return "".join(part["text"] for part in message["content"] if part["type"] == "text")
+
+
+def test_an_answer_streams_and_can_be_stopped(base, engine):
+    register(Endpoint(engine.url, "", "$TINKER_API_KEY"), engine.model, "long", 8192, temperature=0.0, max_tokens=4000)
+    with Pi(base, "--model", "tinker/long", *OPTIONS) as pi:
+        pi.send("prompt", message="Count from one to one thousand, in words.")
+        deltas = lambda: [  # noqa: E731
+            r
+            for r in pi.records
+            if r["type"] == "message_update" and r["assistantMessageEvent"]["type"] == "text_delta"
+        ]
+        pi.wait(lambda _: len(deltas()) > 3, timeout=60)
+        pi.request("abort")
+        pi.wait(lambda r: r["type"] == "agent_settled", timeout=10)
+        [stopped] = answers(pi)
+        pi.request("set_model", provider="tinker", modelId="base")
+        pi.prompt("Capital of France?", timeout=60)
+        assert "Paris" in text(answers(pi)[-1])
+    assert stopped["stopReason"] == "aborted"
+    assert (
+        text(stopped)
+        == "".join(r["assistantMessageEvent"]["delta"] for r in deltas() if r in pi.records)[: len(text(stopped))]
+    )
+
+
+def test_a_resumed_session_and_a_new_one_have_the_model_still(base):
+    base.configure(defaultProvider="tinker", defaultModel="base")
+    assert base.headless("--model", "tinker/base", *OPTIONS, "Capital of France?", timeout=60).returncode == 0
+    with Pi(base, "--continue", *OPTIONS) as pi:
+        pi.prompt("And of Italy?", timeout=60)
+        resumed = len(pi.request("get_messages")["data"]["messages"])
+        pi.request("new_session")
+        pi.prompt("Capital of France?", timeout=60)
+        both = answers(pi)
+        assert len(pi.request("get_messages")["data"]["messages"]) < resumed
+    assert [(m["provider"], m["model"], m["stopReason"] in ("stop", "length")) for m in both] == [
+        ("tinker", "base", True)
+    ] * 2
+    assert both[0]["usage"]["input"] > both[1]["usage"]["input"]
+
+
+def test_a_prompt_that_is_too_long_is_compacted_and_else_said(base):
+    base.configure(compaction={"enabled": True, "reserveTokens": 256, "keepRecentTokens": 100})
+    with Pi(base, "--model", "tinker/base", *OPTIONS) as pi:
+        pi.prompt("Capital of France?", timeout=60)
+        start = len(pi.records)
+        pi.prompt("7" * 9000, timeout=120)  # a token each, which Pi takes for a quarter as many
+        compacted = [r for r in pi.records[start:] if r["type"] == "compaction_start"]
+        last = answers(pi)[-1]
+        pi.request("new_session")
+        pi.prompt("Capital of France?", timeout=60)
+        assert "Paris" in text(answers(pi)[-1])
+    assert [r["reason"] for r in compacted][:1] == ["overflow"]
+    assert "maximum context length is 8192 tokens" in last["errorMessage"]
+
+
+def test_a_tool_call_that_was_trained_runs_in_pi(tuned, engine, server):
+    tools = ("--tools", "bash", *OPTIONS[1:])
+    (tuned.agent / "models.json").write_text(json.dumps(server.pi_models()))
+    done = tuned.headless("--model", "scripted/scripted-1", *tools, "run: echo 4711", "/good", timeout=60)
+    assert "Saved as good" in done.stderr, done.stderr
+    machine(tuned, "train", "sft")
+    machine(tuned, "train", "run", "--steps", "6", "--yes")
+    machine(tuned, "tinker", "use", "latest", "student", "--temperature", "0", "--max-tokens", "64")
+    with Pi(tuned, "--model", "tinker/student", *tools) as pi:
+        pi.prompt("run: echo 4711", timeout=120)
+        ended = [r for r in pi.records if r["type"] == "tool_execution_end"]
+        calls = [part for message in answers(pi) for part in message["content"] if part["type"] == "toolCall"]
+    assert calls[0]["name"] == "bash"
+    assert calls[0]["arguments"] == {"command": "echo 4711"}
+    assert "4711" in json.dumps(ended[0]["result"])

@@ -1,16 +1,55 @@
 """Common: what several commands do the same way."""
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from machine import discovery
 from machine.errors import Refused
+from machine.home import engine_dir
 from machine.host import Host
 from machine.report import Report
 from machine.store.project import Project
+
+if TYPE_CHECKING:
+    from machine.tinker.service import Endpoint
 
 PAGE, RECIPE = "train_sft.py", "tinker.yaml"
 """The files that `train sft` writes into the store's `train/`."""
 
 _SHOWN = 12
+
+
+def tinker_service(host: Host) -> "Endpoint":
+    """The Tinker service that is meant. This machine's engine is started for it, as it was the last time, if need be.
+
+    Raises:
+        ServiceError: there is none: no key, and an engine that was never started or does not come up.
+        UsageError: `TINKER_BASE_URL` is set without a key, or is no URL.
+    """
+    from machine.tinker.provider import refresh
+    from machine.tinker.service import NoEngine, endpoint
+
+    try:
+        where = endpoint()
+    except NoEngine:
+        if not started_before():
+            raise
+        from machine.engine import life
+
+        host.progress("starting the engine, as it was the last time")
+        try:
+            life.start()
+        finally:
+            host.progress(None)
+        where = endpoint()
+    if refresh(where):
+        host.models_changed()
+    return where
+
+
+def started_before() -> bool:
+    """Whether the user has ever started an engine here, so that it may be started again unasked."""
+    return (engine_dir() / discovery.LAST).exists()
 
 
 def consent(host: Host, yes: bool, title: str, summary: str, words: str) -> None:

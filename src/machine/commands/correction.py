@@ -17,10 +17,10 @@ from machine.commands.turns import Kept, keep_good, loosened, refused_noted, sav
 from machine.correction.flow import Flow
 from machine.correction.gates import RULES
 from machine.correction.ledger import Approved, Correction, Ledger, NotProposed, Opened, Retry, new_id
-from machine.correction.link import linked, rejects, rows_of
+from machine.correction.link import linked, rows_of
 from machine.correction.moment import moment_of
 from machine.correction.reasoning import with_answer, with_correction
-from machine.errors import MachineError, Refused, ServiceError, SessionFault, UsageError
+from machine.errors import MachineError, Refused, ServiceError, UsageError
 from machine.host import Host
 from machine.privacy.redact import redacted
 from machine.report import Report
@@ -137,8 +137,8 @@ def _check(
 
 def _is_of(correction: Correction, row: Row) -> bool:
     """Whether a correction is about the turn of `row`, and is not settled by another turn."""
-    settled = correction.link is not None and not rejects(correction, correction.link.entries)
-    return rejects(correction, row.source.entries) and correction.state != "dropped" and not settled
+    settled = correction.link is not None and correction.link.entries != correction.opened.entries
+    return correction.opened.entries == row.source.entries and correction.state != "dropped" and not settled
 
 
 def _held(ledger: Ledger, correction: Correction, title: str, session: Session | None = None) -> Kept | None:
@@ -194,7 +194,7 @@ def _session(row: Row) -> Session | None:
 def _go_on(host: Host, ledger: Ledger, opened: Correction, kept: Kept, wanted: _Wanted) -> Report:
     """From wherever a correction stands as far as the user goes with it."""
     settings = ledger.project.settings()
-    hidden = _hidden(kept, opened)
+    hidden = hidden_reasoning(kept.session, opened.opened.entries) if kept.session else None
     moment = moment_of(kept.rows, opened.opened, hidden or [])
     flow = Flow(host, ledger, opened, kept.rows, moment, settings.contributors or (None,), settings.teacher)
     refusal = None
@@ -212,14 +212,6 @@ def _go_on(host: Host, ledger: Ledger, opened: Correction, kept: Kept, wanted: _
     except (Refused, ServiceError) as error:  # what is in the pool and the ledger by now stays, and is said
         refusal = error
     return _report(host, ledger, ledger.find(opened.id), kept, refusal, hidden_known=hidden is not None)
-
-
-def _hidden(kept: Kept, correction: Correction) -> list[str] | None:
-    """The hidden reasoning of the rejected turn; None where it cannot be known."""
-    try:
-        return hidden_reasoning(kept.session, correction.opened.entries) if kept.session else None
-    except SessionFault:
-        return None
 
 
 def _check_pending(ledger: Ledger, correction: Correction) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from machine.commands.common import RECIPE, consent, shown, with_page
+from machine.commands.common import RECIPE, consent, shown, tinker_service, with_page
 from machine.errors import Refused, UsageError
 from machine.host import Host
 from machine.report import Report, Table, one_line
@@ -197,11 +197,11 @@ def _asked(host: Host, project: Project, subject: "Subject", how: "Parameters", 
     from machine.evals.evaluation import outdated, spend
     from machine.evals.judge import Rubric
     from machine.evals.suite import read_suite, refuse_trained
-    from machine.tinker.service import connect, endpoint
+    from machine.tinker.service import connect
 
     cases = read_suite(project.evals / SUITE)
     refuse_trained(cases, expand(_trained_on(project, subject.run)))
-    where = endpoint()
+    where = tinker_service(host)
     if not where.local:
         refuse_secrets([*cases, *map(Rubric, cases)], f"take it out of {project.evals / SUITE}")
     summary = f"{spend(cases, how)}; {subject.path or subject.student.model} answers; they go to {where.destination}"

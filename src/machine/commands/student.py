@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from machine.commands.common import tinker_service
 from machine.errors import Refused, ServiceError
 from machine.host import Chosen, Host, Selection
 from machine.report import Report
@@ -91,13 +92,9 @@ def _ready(project: Project, host: Host) -> _Ready:
     Raises:
         MachineError: it cannot be had, and the project's student is as it was.
     """
-    from machine.tinker import provider
     from machine.tinker.served import answers, serve, served
-    from machine.tinker.service import endpoint
 
-    where, known = endpoint(), served(project.root)
-    if provider.refresh(where):
-        host.models_changed()
+    where, known = tinker_service(host), served(project.root)
     if known and _is_in_pi(known) and answers(where, known.weights):
         return _Ready(known, where)
     ready = _greeted(where, known)

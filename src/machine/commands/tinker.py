@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from machine.commands.common import tinker_service
 from machine.commands.engine import engine
 from machine.host import Host
 from machine.report import Report, Table
@@ -33,7 +34,7 @@ def list_models(host: Host) -> Report:
     from machine.tinker.catalogue import ask
     from machine.tinker.service import connect
 
-    where = _endpoint(host)
+    where = tinker_service(host)
     with connect(where) as service:
         found, is_news = ask(service)
     if is_news:
@@ -70,7 +71,7 @@ def use(host: Host, ref: str, alias: str | None, temperature: float | None, max_
     from machine.tinker.provider import register
     from machine.tinker.service import connect
 
-    where = _endpoint(host)
+    where = tinker_service(host)
     with connect(where) as service:
         available = {m.name: m for m in ask(service)[0]}
         weights = resolve(service, Project.at(host.cwd), ref, available)
@@ -141,7 +142,7 @@ def list_checkpoints(host: Host, run: str | None) -> Report:
     from machine.tinker.provider import listed
     from machine.tinker.service import connect
 
-    where = _endpoint(host)
+    where = tinker_service(host)
     with connect(where) as service:
         found = held(service)
     if run is not None:
@@ -228,7 +229,7 @@ def demo(host: Host) -> Report:
 
 
 def _endpoint(host: Host) -> "Endpoint":
-    """The service; Pi's providers file, and a Pi that runs, follow it, should it have moved."""
+    """The service as it is, asleep or not; Pi's providers file follows it, should it have moved."""
     from machine.tinker.provider import refresh
     from machine.tinker.service import endpoint
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from machine.commands.common import PAGE, RECIPE, consent, shown, with_page
+from machine.commands.common import PAGE, RECIPE, consent, shown, tinker_service, with_page
 from machine.commands.compare import compare
 from machine.commands.evaluate import evaluate
 from machine.commands.validate import chosen_rows, default_student, tokens, validate
@@ -73,7 +73,7 @@ def sft(host: Host, /, file: Path | None, force: bool, **given: str | None) -> R
         raise Refused(f"{there[0]} is already there", next_step="machine train sft --force (replaces both files)")
     mine = chosen(_given(given))
     rows = chosen_rows(project, file)
-    model, why = (mine["model"], "you chose it") if "model" in mine else default_student()
+    model, why = (mine["model"], "you chose it") if "model" in mine else default_student(host)
     student = load_student(model, mine.get("renderer"))
     if "renderer" not in mine:
         student = fitting(student, expand(rows[:_TRIED]))
@@ -134,10 +134,12 @@ def run(host: Host, /, yes: bool, resume: str | None, **given: str | None) -> Re
     with Page(
         page, arguments, LIBRARIES
     ) as child:  # it loads what it needs while the rows are checked and the user asked
-        work = _prepare(project, mine, resumed)
+        work = _prepare(host, project, mine, resumed)
         host.notify(as_text(Report("What this run takes", rows=work.summary())))
         if not yes:
-            consent(host, yes, "Train?", work.sentence(), "machine train run --yes")
+            consent(
+                host, yes, "Train?", work.sentence(), f"machine train run {f'--resume {id} ' if resumed else ''}--yes"
+            )
         try:
             host.progress("starting the training page")
             fault = child.run(lambda line: host.progress(line, _detail(watched, work, line)), work.rendered())
@@ -212,7 +214,7 @@ class _Work:
         )
 
 
-def _prepare(project: Project, mine: Mapping[str, str], resumed: "Run | None") -> _Work:
+def _prepare(host: Host, project: Project, mine: Mapping[str, str], resumed: "Run | None") -> _Work:
     """Reads, splits and checks what is to be trained on.
 
     Raises:
@@ -222,7 +224,6 @@ def _prepare(project: Project, mine: Mapping[str, str], resumed: "Run | None") -
     from machine.dataset.audit import audit
     from machine.dataset.merge import merged
     from machine.dataset.split import split
-    from machine.tinker.service import endpoint
     from machine.tinker.students import load_student
     from machine.training.config import chosen, overridden, read_config
     from machine.training.forecast import forecast
@@ -230,7 +231,7 @@ def _prepare(project: Project, mine: Mapping[str, str], resumed: "Run | None") -
     from machine.training.script import kept_recipe, load_rows
 
     config = kept_recipe(resumed) if resumed else overridden(read_config(project.train / RECIPE), chosen(mine))
-    where = endpoint()
+    where = tinker_service(host)
     student = load_student(config.model, config.renderer)
     sides = split(load_rows(config, project.folder), config.test_size, config.seed)
     found, held = (audit(side, student, config.max_length) for side in (sides.train, sides.held_out))

@@ -125,14 +125,14 @@ def _waiting(ledger: "Ledger", rows: Sequence[Row]) -> Iterator[str]:
     """What to say of the corrections that a good turn might have answered."""
     from machine.correction.link import rejects, rows_of, same_context
 
-    pending, source = ledger.pending(), rows[0].source
-    if rejecting := next((each.id for each in pending if rejects(each, source.entries)), None):
+    pending, session = ledger.pending(), rows[0].source.session
+    if rejecting := next((each.id for each in pending if rejects(each, rows[0])), None):
         yield (
-            f"correction {rejecting} rejects this very turn, so its reasoning is not learnt here. If it was good: "
-            f'/corrections drop {rejecting}. If you know the right answer: /correction --as "..."'
+            f"correction {rejecting} rejects this turn or what it began with: its reasoning is not learnt. If it was "
+            f'good: /corrections drop {rejecting}. If you know the right answer: /correction --as "..."'
         )
         return
-    if waiting := ", ".join(each.id for each in pending if each.opened.session == source.session):
+    if waiting := ", ".join(each.id for each in pending if each.opened.session == session):
         yield f"this turn answers no correction; pending here: {waiting}. If it does answer one: /good --link ID"
     if alike := next((each.id for each in pending if same_context(rows_of(ledger, each.opened.rows), rows)), None):
         yield f"correction {alike} of another session began the same way. If this answers it: /good --link {alike}"

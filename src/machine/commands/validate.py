@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from machine.commands.common import PAGE, RECIPE, shown
+from machine.commands.common import PAGE, RECIPE, shown, tinker_service
 from machine.errors import Refused, ServiceError
 from machine.host import Host
 from machine.report import Report, Table
@@ -31,7 +31,7 @@ def validate(host: Host, file: Path | None, show: str | None) -> Report:
 
     project = Project.at(host.cwd)
     rows = chosen_rows(project, file)
-    student, config, why = _student(project)
+    student, config, why = _student(host, project)
     if show is not None:
         return _shown(project, student, _named(rows, show))
     try:
@@ -142,7 +142,7 @@ def chosen_rows(project: Project, file: Path | None) -> "list[Row]":
     return rows_of(file) if file else good_rows(project.pool)
 
 
-def _student(project: Project) -> "tuple[Student, Config | None, str]":
+def _student(host: Host, project: Project) -> "tuple[Student, Config | None, str]":
     """The student of the recipe, else the default one; the recipe, if there is one; and why this student."""
     from machine.tinker.students import load_student
     from machine.training.config import read_config
@@ -150,17 +150,17 @@ def _student(project: Project) -> "tuple[Student, Config | None, str]":
     if (project.train / RECIPE).exists():
         config = read_config(project.train / RECIPE)
         return load_student(config.model, config.renderer), config, "named in tinker.yaml"
-    model, why = default_student()
+    model, why = default_student(host)
     return load_student(model), None, why
 
 
-def default_student() -> tuple[str, str]:
+def default_student(host: Host) -> tuple[str, str]:
     """The model that is trained when the user names none, and why this one."""
-    from machine.tinker.service import connect, endpoint
+    from machine.tinker.service import connect
     from machine.tinker.students import DEFAULT_MODEL, default_model, models
 
     try:
-        with connect(endpoint()) as service:
+        with connect(tinker_service(host)) as service:
             name = default_model(models(service))
     except ServiceError as error:
         return DEFAULT_MODEL, f"the default; {error.message}"

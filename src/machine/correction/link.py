@@ -49,9 +49,9 @@ def answered(ledger: Ledger, rows: Sequence[Row], id: str | None = None) -> Answ
     chosen = ledger.find(id)
     if not (chosen.pending or _is_link_of(chosen, rows[0])):
         raise Refused(f"correction {chosen.id} is {chosen.state}", next_step=f"machine corrections {chosen.id}")
-    if rejects(chosen, rows[0].source.entries) and not _is_replaced(rows):
+    if rejects(chosen, rows[0]) and not _is_replaced(rows):
         raise Refused(
-            f"this is the turn that correction {chosen.id} rejects",
+            f"this turn is the one that correction {chosen.id} rejects, or goes on with it",
             next_step=f'machine corrections drop {chosen.id} if it was good, /correction --as "..." if you know better',
         )
     return _answer(chosen, "chosen", rows)
@@ -84,13 +84,13 @@ def match(
     One that is linked already counts where this is the turn that it is linked to: tagged again, it keeps its reasoning.
     """
     good = rows[0]
-    newest = [each for each in reversed(corrections) if not rejects(each, good.source.entries) or _is_replaced(rows)]
+    newest = [each for each in reversed(corrections) if not rejects(each, good) or _is_replaced(rows)]
     for correction in newest:
         if _is_link_of(correction, good):
             return _answer(correction, "the same turn", rows)
     pending = [each for each in newest if each.pending]
     for correction in pending:
-        if rejects(correction, good.source.entries):
+        if rejects(correction, good):
             return _answer(correction, "its answer was given", rows)
         bad = find(correction.opened.rows)
         if _of_one_session(bad, good) and same_context(bad, rows):
@@ -98,9 +98,9 @@ def match(
     return next((_answer(each, "the next turn", rows) for each in pending if _is_next(each, good)), None)
 
 
-def rejects(correction: Correction, turn: Sequence[str]) -> bool:
-    """Whether the turn with these entries is the one that is corrected; forks of a session keep the ids."""
-    return correction.opened.entries == tuple(turn)
+def rejects(correction: Correction, row: Row) -> bool:
+    """Whether the first that a turn would learn is of the rejected one: it is that turn, or goes on with it."""
+    return row.source.messages[row.target[0]] in correction.opened.entries
 
 
 def rows_of(ledger: Ledger, ids: Sequence[str]) -> list[Row]:

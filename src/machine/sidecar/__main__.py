@@ -1,4 +1,4 @@
-"""The sidecar's requests and its life: `hello`, `command`, `event`, `ctx.dead`, and the end of the pipe."""
+"""The sidecar's requests and its life: `hello`, `command`, `event`, `wake`, `ctx.dead`, and the end of the pipe."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from machine.errors import MachineError
 from machine.rpc import GONE, UNKNOWN_METHOD, Peer, RpcError, take_pipes
 from machine.sidecar.observer import Observer
+from machine.slash import as_typed_in_pi
 
 if TYPE_CHECKING:
     from machine.report import Report
@@ -28,7 +29,7 @@ FINISH_SECONDS = 60.0
 
 
 class Sidecar:
-    """Answers the extension's requests: `hello`, `command`, `event`, `ctx.dead`."""
+    """Answers the extension's requests: `hello`, `command`, `event`, `wake`, `ctx.dead`."""
 
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
@@ -38,6 +39,7 @@ class Sidecar:
             "hello": self._hello,
             "command": self._command,
             "event": self._event,
+            "wake": self._wake,
             "ctx.dead": self._session_replaced,
         }
 
@@ -69,6 +71,16 @@ class Sidecar:
             self._observer.look(capture)
         if not capture or capture["session"]["hasUI"]:
             self._refresh_footer()
+
+    def _wake(self, params: dict[str, Any]) -> None:
+        from machine.commands.common import tinker_service
+        from machine.sidecar.host import SESSION, PiHost
+
+        host = PiHost(self._peer, SESSION)
+        try:
+            tinker_service(host)
+        except MachineError as fault:
+            host.notify(f"{fault.message}\nNext: {as_typed_in_pi(fault.next_step)}", "warning")
 
     def _session_replaced(self, params: dict[str, Any]) -> None:
         self._peer.fail_waiting("the session was replaced")

@@ -24,6 +24,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeVar
 from urllib.parse import urlsplit
 
+from machine import discovery
 from machine.errors import MissingDependency, ServiceError, UsageError
 from machine.home import engine_dir
 
@@ -53,6 +54,10 @@ class Pending(Protocol[T]):
     def future(self) -> "concurrent.futures.Future[T]":
         """The future of the call's result."""
         ...
+
+
+class NoEngine(ServiceError):
+    """The environment names no service, and this machine's engine does not run."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +120,8 @@ def endpoint() -> Endpoint:
     """The service that this machine's user means.
 
     Raises:
-        ServiceError: neither a key nor a running engine is there.
+        NoEngine: neither a key nor a running engine is there.
+        ServiceError: the engine's discovery file cannot be read.
         UsageError: `TINKER_BASE_URL` is set without a key, or is no URL.
     """
     if where := named():
@@ -273,23 +279,18 @@ def _is_address(url: str) -> bool:
 
 
 def _engine() -> Endpoint:
-    found, key_file = engine_dir() / "engine.json", engine_dir() / "key"
-    try:
-        info = json.loads(found.read_bytes())
-        url, key = info["url"], key_file.read_text().strip()
-    except FileNotFoundError:
-        raise ServiceError(
+    state = engine_dir()
+    found, key = discovery.read(state), discovery.key(state)
+    if found is None or key is None:
+        raise NoEngine(
             "no Tinker service: TINKER_API_KEY is not set and no engine runs on this machine",
             next_step="machine engine start (or set TINKER_API_KEY for hosted Tinker)",
-        ) from None
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ServiceError(
-            f"{found} cannot be read as the engine's discovery file ({error})", next_step="machine engine start"
-        ) from error
-    here = Endpoint(url, key, f"!cat {_quoted(str(key_file))}")
-    if not here.answers():
-        raise ServiceError(f"the engine that {found} names no longer answers", next_step="machine engine start")
-    return here
+        )
+    if not discovery.proves(found.url, key):  # it is gone; whoever has its port by now is not told the key
+        raise NoEngine(
+            f"the engine that {state / discovery.FILE} names no longer answers", next_step="machine engine start"
+        )
+    return Endpoint(found.url, key, f"!cat {_quoted(str(state / discovery.KEY))}")
 
 
 def _quoted(path: str) -> str:
