@@ -160,3 +160,12 @@ def test_every_family_has_renderers_and_advice_is_bounded():
     advice = Advice(load_student("zai-org/GLM-5.3"))
     answers = {advice.instead(target) for _ in range(60) for target in expand([weather_row()])}
     assert answers == {None}
+
+
+def test_no_renderer_is_named_that_would_drop_the_reasoning_of_other_rows():
+    student = load_student("Qwen/Qwen3-8B", "qwen3")
+    found = audit([approved(), *questions(3)[1:]], student)
+    assert found.faults == []
+    (note,) = [n for n in found.notes if "think" in n]
+    assert "qwen3_disable_thinking" not in note
+    assert "no other of the model keeps the reasoning" in note

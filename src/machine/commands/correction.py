@@ -33,7 +33,7 @@ from machine.trace import Row, well_formed
 @click.option("--as", "answer", metavar="TEXT", help="What the answer should have been: it is kept as good.")
 @click.option("--reasoning", metavar="TEXT", help="The reasoning that would have been right: approved as it is.")
 @click.option("--override", multiple=True, metavar="RULE", help="With --reasoning: a gate to set aside, by name.")
-@click.option("--retry", is_flag=True, help="Inside Pi: do the turn again with the approved reasoning, unasked.")
+@click.option("--retry", is_flag=True, help="Inside Pi: do the turn again, asked only where the work tree is dirty.")
 @click.option("--resume", is_flag=False, flag_value="", metavar="[ID]", help="Go on with a correction, or the newest.")
 @click.option("--note", metavar="TEXT", help="A note for the bad row.")
 @click.option(

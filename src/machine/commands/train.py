@@ -137,9 +137,8 @@ def run(host: Host, /, yes: bool, resume: str | None, **given: str | None) -> Re
         work = _prepare(host, project, mine, resumed)
         host.notify(as_text(Report("What this run takes", rows=work.summary())))
         if not yes:
-            consent(
-                host, yes, "Train?", work.sentence(), f"machine train run {f'--resume {id} ' if resumed else ''}--yes"
-            )
+            again = f"--resume {id} " if resumed else ""
+            consent(host, yes, "Train?", work.sentence(), f"machine train run {again}--yes")
         try:
             host.progress("starting the training page")
             fault = child.run(lambda line: host.progress(line, _detail(watched, work, line)), work.rendered())

@@ -8,6 +8,9 @@ from machine.correction.gates import Moment
 from machine.correction.ledger import Opened
 from machine.trace import Row
 
+MOST = 4_000_000
+"""Characters of context that are looked at, newest first: more than any model sees."""
+
 
 def moment_of(rows: Sequence[Row], opened: Opened, observed: Sequence[str]) -> Moment:
     """The moment of the decision that a reasoning comes before, given the rows of the rejected turn in order.
@@ -22,7 +25,7 @@ def moment_of(rows: Sequence[Row], opened: Opened, observed: Sequence[str]) -> M
     for row in others:
         later += _texts(row.messages)
     return Moment(
-        context=[*_texts(first.messages[:at]), *_tools(first)],
+        context=_newest([*_tools(first), *_texts(first.messages[:at])]),
         question=question_of(first),
         later=later,
         correction=opened.words,
@@ -34,6 +37,16 @@ def moment_of(rows: Sequence[Row], opened: Opened, observed: Sequence[str]) -> M
 def calls_of(message: dict[str, Any]) -> list[tuple[str, str]]:
     """A message's calls: the name of each, and its arguments as JSON text."""
     return [(call["function"]["name"], call["function"]["arguments"]) for call in message.get("tool_calls") or ()]
+
+
+def _newest(texts: Sequence[str]) -> list[str]:
+    kept, left = list[str](), MOST
+    for text in reversed(texts):
+        kept.append(text[-left:])
+        left -= len(text)
+        if left <= 0:
+            break
+    return kept[::-1]
 
 
 def _texts(messages: Sequence[dict[str, Any]]) -> Iterator[str]:

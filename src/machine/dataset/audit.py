@@ -15,7 +15,7 @@ from machine.dataset.controls import Controls
 from machine.dataset.merge import Pack, merged
 from machine.dataset.render import Example, render
 from machine.dataset.scan import secret_in
-from machine.dataset.targets import Target, expand, has_images, text_of
+from machine.dataset.targets import Target, expand, has_images, text_of, thinking_of
 from machine.errors import Refused
 from machine.tinker.students import Student
 from machine.trace import Row
@@ -130,7 +130,7 @@ def audit(
     found.faults += repeats.faults(targets)
     found.notes += repeats.notes(targets)
     found.notes += [f"{row.id}: rows of this tag are not good rows" for row in rows if row.tag != "good"]
-    found.notes += _counted(student, counted, len(targets), advice)
+    found.notes += _counted(student, counted, targets, advice)
     found.notes += _images(rows)
     return found
 
@@ -158,13 +158,18 @@ def _empty(target: Target) -> Iterator[str]:
         yield f"{target.id}: its answer is empty; the student would learn to say nothing"
 
 
-def _counted(student: Student, counted: dict[str, list[Target]], of: int, advice: readback.Advice) -> Iterator[str]:
+def _counted(
+    student: Student, counted: dict[str, list[Target]], targets: Sequence[Target], advice: readback.Advice
+) -> Iterator[str]:
     """What many targets have in common, said once."""
-    name = student.renderer_name
+    name, of = student.renderer_name, len(targets)
     if bare := counted["no_thinking"]:
+        reasoned = [target for target in targets if thinking_of(target.answer)][:_NAMED]
+        other = advice.instead(bare[0], reasoned)
+        none = "no other of the model keeps the reasoning of the others" if reasoned else "the model has no other"
         yield (
             f"{len(bare)} of {of} targets hold no reasoning, and {name} trains an empty think block there: the student "
-            f"learns not to think ({_mend(other) if (other := advice.instead(bare[0])) else 'the model has no other'})"
+            f"learns not to think ({_mend(other) if other else none})"
         )
     if typed := counted["arguments"]:
         yield (

@@ -85,11 +85,15 @@ class Advice:
         self._others = _others(student)
         self._left = _TRIES
 
-    def instead(self, target: Target) -> str | None:
-        """The renderer to use for a target that the student's own does not write well; None where there is none."""
+    def instead(self, target: Target, besides: Sequence[Target] = ()) -> str | None:
+        """The renderer to use for a target that the student's own does not write well; None where there is none.
+
+        It writes the targets `besides` well too, which the student's own does.
+        """
         for name in self._others[: self._left]:
             self._left -= 1
-            if _written_well(_with(self._student, name), target):
+            other = _with(self._student, name)
+            if all(_written_well(other, each) for each in (target, *besides)):
                 self._others.sort(key=lambda other: other != name)  # what one target needs, the next one may need too
                 return name
         return None
