@@ -29,6 +29,9 @@ export const COMMANDS: Record<string, { description: string; words: string[] }> 
 	},
 	tinker: {
 		description: "Tinker models and checkpoints as models of Pi",
-		words: ["models", "use ", "list", "remove ", "checkpoints", "status", "doctor"],
+		words: [
+			"models", "use ", "list", "remove ", "checkpoints", "status", "doctor", "engine start", "engine stop", "engine status",
+			"demo",
+		],
 	},
 };

@@ -104,9 +104,9 @@ function otherTinker(pi: ExtensionAPI): string | undefined {
 	const mine = all.find(({ description }) => description === COMMANDS.tinker?.description);
 	const other = all.find((command) => command !== mine);
 	if (!mine || !other) return undefined;
-	const { source, origin, path } = other.sourceInfo;
-	const mend = origin === "package" ? `pi remove ${source}` : `remove ${path}`;
-	return `${origin === "package" ? source : path} has a /tinker too: Machine's is /${mine.name} until that is gone.\nNext: ${mend}`;
+	const { source, origin, path } = other.sourceInfo ?? {}; // Pi 0.73 may not say
+	const [name, mend] = origin === "package" ? [source, `pi remove ${source}`] : [path ?? "Another extension", `remove ${path ?? "it"}`];
+	return `${name} has a /tinker too: Machine's is /${mine.name} until that is gone.\nNext: ${mend}`;
 }
 
 /**

@@ -172,7 +172,7 @@ def test_a_tool_call_that_was_trained_runs_in_pi(tuned, engine, server):
     done = tuned.headless("--model", "scripted/scripted-1", *tools, "run: echo 4711", "/good", timeout=60)
     assert "Saved as good" in done.stderr, done.stderr
     machine(tuned, "train", "sft")
-    machine(tuned, "train", "run", "--steps", "4", "--yes")
+    machine(tuned, "train", "run", "--steps", "8", "--yes")
     machine(tuned, "tinker", "use", "latest", "student", "--temperature", "0", "--max-tokens", "64")
     with Pi(tuned, "--model", "tinker/student", *tools) as pi:
         pi.prompt("run: echo 4711", timeout=120)

@@ -46,6 +46,9 @@ GOOD, ONCE_MORE, LEAVE_ANSWER = "Good: keep it, linked to this correction", "Onc
 NEVER = "hidden-reasoning"
 """The gate that nobody sets aside: what the observed model thought in private is kept nowhere."""
 
+_GIT = ("git", "--no-optional-locks", "-c", "core.fsmonitor=false")
+"""Looks, locks nothing, and starts no program that the work tree's own settings name."""
+
 Origin = Literal["proposed", "edited", "written"]
 _Kind = TypeVar("_Kind", bound=Event)
 
@@ -280,7 +283,7 @@ def uncommitted(folder: Path) -> int:
     """How many files of the git work tree at `folder` have changes that are in no commit; 0 where there is no git."""
     try:
         status = subprocess.run(
-            ["git", "--no-optional-locks", "-C", str(folder), "status", "--porcelain", "--untracked-files=normal"],
+            [*_GIT, "-C", str(folder), "status", "--porcelain", "--untracked-files=normal"],
             capture_output=True,
             timeout=10,
             check=True,
