@@ -113,6 +113,14 @@ def test_weights_that_do_not_answer_are_not_registered(hosted, host):
     assert tinker(host, "list").data["models"] == []
 
 
+@pytest.mark.parametrize("path", ["asample", "create_sampling_session"])
+def test_an_account_without_billing_does_not_wait_an_hour(hosted, host, path):
+    hosted.fault = Fault(402, f"no payment method for {KEY}", path=path)
+    report = tinker(host, "use", SAMPLER)
+    assert "answered 402" in report.title
+    assert "billing" in report.next_step
+
+
 def test_a_run_of_this_project_and_a_run_of_the_service_are_found_by_their_beginning(hosted, host, tmp_path):
     a_run(tmp_path, "20261001-abc", (STATE, SAMPLER))
     a_run(tmp_path, "20261002-def", (ONLY_STATES, None))

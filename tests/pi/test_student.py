@@ -166,18 +166,32 @@ def test_a_prompt_that_is_too_long_is_compacted_and_else_said(base):
     assert "maximum context length is 8192 tokens" in last["errorMessage"]
 
 
-def test_a_tool_call_that_was_trained_runs_in_pi(tuned, engine, server):
+def test_a_tool_call_that_was_trained_runs_in_pi(base, engine, server):
+    from machine.dataset.render import datum, render
+    from machine.dataset.targets import expand
+    from machine.store.project import Project
+    from machine.tinker.students import load_student
+    from tinker import AdamParams, ServiceClient
+
     tools = ("--tools", "bash", *OPTIONS[1:])
-    (tuned.agent / "models.json").write_text(json.dumps(server.pi_models()))
-    done = tuned.headless("--model", "scripted/scripted-1", *tools, "run: echo 4711", "/good", timeout=60)
+    (base.agent / "models.json").write_text(json.dumps(server.pi_models()))
+    done = base.headless("--model", "scripted/scripted-1", *tools, "run: echo 4711", "/good", timeout=60)
     assert "Saved as good" in done.stderr, done.stderr
-    machine(tuned, "train", "sft")
-    machine(tuned, "train", "run", "--steps", "8", "--yes")
-    machine(tuned, "tinker", "use", "latest", "student", "--temperature", "0", "--max-tokens", "64")
-    with Pi(tuned, "--model", "tinker/student", *tools) as pi:
-        pi.prompt("run: echo 4711", timeout=120)
-        ended = [r for r in pi.records if r["type"] == "tool_execution_end"]
-        calls = [part for message in answers(pi) for part in message["content"] if part["type"] == "toolCall"]
-    assert calls[0]["name"] == "bash"
-    assert calls[0]["arguments"] == {"command": "echo 4711"}
-    assert "4711" in json.dumps(ended[0]["result"])
+    [pool] = base.machine.glob("*/traces.jsonl")
+    call = expand(list(Project(base.project, pool.parent).pool.rows()))[0]
+    taught = datum(render(load_student(str(engine.model_path)), call))
+    client = ServiceClient(base_url=engine.url, api_key=engine.key.strip())
+    trainer = client.create_lora_training_client(engine.model, rank=8, seed=0).result()
+    for _ in range(6):
+        trainer.forward_backward([taught], "cross_entropy")
+        trainer.optim_step(AdamParams(learning_rate=3e-3)).result()
+    path = trainer.save_weights_for_sampler("tools").result().path
+    client.close("success").result()
+    where = Endpoint(engine.url, engine.key.strip(), "$TINKER_API_KEY")
+    register(where, path, "student", 8192, base=engine.model, temperature=0.0, max_tokens=64)
+    with Pi(base, "--model", "tinker/student", *tools) as pi:
+        pi.send("prompt", message="run: echo 4711")
+        ended = pi.wait(lambda r: r["type"] == "tool_execution_end", timeout=60)
+        [call] = [part for part in answers(pi)[0]["content"] if part["type"] == "toolCall"]
+    assert (call["name"], call["arguments"]) == ("bash", {"command": "echo 4711"})
+    assert "4711" in json.dumps(ended["result"])

@@ -32,7 +32,9 @@ def test_a_chat_with_its_model_wakes_it_and_a_command_too(slept):
     state = world.machine / "engine"
     with Pi(world, "--model", "tinker/base", *OPTIONS) as pi:
         pi.prompt("Hello?", timeout=120)
-        [said] = [r["message"] for r in pi.records if r["type"] == "message_end" and r["message"]["role"] == "assistant"]
+        [said] = [
+            r["message"] for r in pi.records if r["type"] == "message_end" and r["message"]["role"] == "assistant"
+        ]
         assert said["stopReason"] in ("stop", "length"), said
         awake = life.status(state=state)
         assert (awake.url, awake.model) == (info.url, info.model)

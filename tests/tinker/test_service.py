@@ -2,12 +2,14 @@ import contextlib
 import json
 import socket
 import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from machine import discovery
 from machine.errors import ServiceError, UsageError
 from machine.tinker import service as services
-from machine.tinker.service import Endpoint, connect, endpoint
+from machine.tinker.service import Endpoint, NoEngine, connect, endpoint
 
 
 @contextlib.contextmanager
@@ -16,9 +18,30 @@ def listening():
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
 
 
+@contextlib.contextmanager
+def an_engine(key="tml-secret"):
+    """Proves that it has `key`, as the engine does, and does nothing else."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps({"proof": discovery.proof(key, self.headers[discovery.CHALLENGE] or "")}).encode()
+            self.send_response(200)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
 def discovered(home, url):
     (home / "engine").mkdir()
-    (home / "engine" / "engine.json").write_text(json.dumps({"url": url, "pid": 1, "model": "m"}))
+    (home / "engine" / "engine.json").write_bytes(discovery.Found(url, 1, "m", home / "m", "2026-10-01").encoded())
     (home / "engine" / "key").write_text("tml-secret\n")
 
 
@@ -35,7 +58,7 @@ def test_the_environment_goes_first(home, monkeypatch):
 
 
 def test_the_engine_is_found_by_its_file(home):
-    with listening() as url:
+    with an_engine() as url:
         discovered(home, url)
         found = endpoint()
     assert (found.base_url, found.key, found.destination) == (url, "tml-secret", "this machine")
@@ -58,6 +81,13 @@ def test_an_engine_that_is_gone(home):
         discovered(home, url)
     with pytest.raises(ServiceError, match="no longer answers"):
         endpoint()
+
+
+def test_somebody_else_at_its_port_is_not_the_engine(home):
+    with an_engine("tml-other") as url:
+        discovered(home, url)
+        with pytest.raises(NoEngine, match="no longer answers"):
+            endpoint()
 
 
 def test_a_damaged_discovery_file(home):

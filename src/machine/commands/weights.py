@@ -71,11 +71,9 @@ def short_sample(service: "Service", weights: Weights) -> str:
         MachineError: no renderer or tokenizer is known for the base model, or the model does not answer.
     """
     from machine.commands.greeting import greeting
-    from machine.renderers import renderer_name
     from machine.tinker.checkpoints import sampler
 
     try:
-        renderer_name(weights.base)
         return greeting(service, weights.base, sampler(service, weights.base, weights.path))
     except MachineError as error:
         raise type(error)(f"{weights.model} is not registered: {error.message}", next_step=error.next_step) from error

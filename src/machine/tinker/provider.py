@@ -1,8 +1,8 @@
 """Provider: what Pi is told of the Tinker service, in `providers.json`, which the extension reads when Pi starts.
 
 One provider, `tinker`. The base models that the service lists are `tinker/<model>` in Pi, the models that the user
-registered are `tinker/<alias>` beside them (see `card`). The file holds no key: it says where Pi can read one, `$NAME` or
-`!command`.
+registered are `tinker/<alias>` beside them (see `card`). The file holds no key: it says where Pi can read one, as
+`$NAME` or `!command`.
 
 Pi talks to the OpenAI-compatible endpoint. Tinker's Anthropic-compatible one serves the same models, and neither caches
 prompts; but the engine on this machine speaks the former alone, Pi can give another model id and a temperature along

@@ -6,7 +6,8 @@ machine does, by its discovery file. After `endpoint()` nothing depends on which
 The SDK retries a dead connection, and an answer of 429 or 5xx, for five minutes before it says so, and an account that
 lacks billing (402) for as long as the service likes. `connect` gives it `PATIENCE` seconds to open a session, and a
 look-up (`Service.look_up`) as long; where that is not enough, the service is asked beside the SDK what its fault is.
-`Service.wait` is for work that takes its time: it looks whether the service's port still answers, no more.
+`Service.wait` is for work that takes its time: it looks whether the service's port still answers, and hears the SDK say
+that it pauses for want of billing.
 """
 
 import concurrent.futures
@@ -156,6 +157,17 @@ class Service:
     def __init__(self, where: Endpoint, client: "ServiceClient") -> None:
         self.endpoint = where
         self.client = client
+        self._billing = _Billing()
+
+    @contextlib.contextmanager
+    def heard(self) -> Iterator[None]:
+        """Listens to the SDK's log, where alone it says that it pauses."""
+        logger = logging.getLogger("tinker")
+        logger.addHandler(self._billing)
+        try:
+            yield
+        finally:
+            logger.removeHandler(self._billing)
 
     def rest(self) -> "RestClient":
         """The client for listing and describing runs and checkpoints."""
@@ -167,12 +179,15 @@ class Service:
         """The result of a call to the service.
 
         Raises:
-            ServiceError: the service refused it, failed, or has been unreachable for `PATIENCE` seconds; the message
-                begins with `doing`.
+            ServiceError: the service refused it, failed, wants billing, or has been unreachable for `PATIENCE` seconds;
+                the message begins with `doing`.
         """
         future = pending.future()
-        reached = time.monotonic()
+        reached = began = time.monotonic()
         while not concurrent.futures.wait([future], timeout=_POLL).done:
+            if self._billing.paused_at > began:
+                future.cancel()
+                raise _refused(self.endpoint, doing, 402, self._billing.reason, {})
             if self.endpoint.answers():
                 reached = time.monotonic()
             elif time.monotonic() - reached > PATIENCE:
@@ -195,6 +210,19 @@ class Service:
             return future.result()
 
 
+class _Billing(logging.Handler):
+    """When the SDK last said that it pauses, for up to an hour, because the account lacks billing; and its words."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.paused_at, self.reason = float("-inf"), ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Takes up a line of the log."""
+        if "billing status" in record.getMessage():
+            self.paused_at, self.reason = time.monotonic(), record.getMessage().partition("Error: ")[2]
+
+
 @contextlib.contextmanager
 def connect(where: Endpoint) -> Iterator[Service]:
     """A session with the service at `where`, finished when the block ends.
@@ -214,8 +242,10 @@ def connect(where: Endpoint) -> Iterator[Service]:
     client = ServiceClient(base_url=where.base_url, api_key=where.key)
     with explained(where, "opening a session"):
         _open(where, client)
+    service = Service(where, client)
     try:
-        yield Service(where, client)
+        with service.heard():
+            yield service
     finally:
         if where.answers():
             concurrent.futures.wait([client.close("success").future()], timeout=_CLOSE_SECONDS)
@@ -261,7 +291,7 @@ def _open(where: Endpoint, client: "ServiceClient") -> None:
 
 
 def _underlying(error: BaseException) -> BaseException:
-    """What the service answered, where the SDK (0.38, at a 402) stumbles over its own handling of it; else the error."""
+    """What the service answered, where the SDK (0.38, at a 402) stumbles over its handling of it; else the error."""
     from tinker import APIStatusError
 
     inner: BaseException | None = error
@@ -316,7 +346,7 @@ def _reason(error: Exception) -> str:
 
 
 def _fault(where: Endpoint, doing: str) -> ServiceError | None:
-    """What the SDK retries and does not tell: a 402, 429 or 5xx that the service answers now; None: it is none of these."""
+    """What the SDK retries and does not tell: a 402, 429 or 5xx that the service answers now; None: none of these."""
     import httpx
 
     try:
