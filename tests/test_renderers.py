@@ -1,9 +1,9 @@
 import itertools
-import json
 import shutil
 
 import pytest
 
+from machine import discovery
 from machine.errors import Refused, UsageError
 from machine.renderers import (
     CHATML,
@@ -137,5 +137,6 @@ def test_the_engines_model_is_known_by_its_name(tmp_path, monkeypatch, renderer)
     monkeypatch.setenv("MACHINE_DATA_DIR", str(tmp_path))
     assert local_model("mine") is None
     (tmp_path / "engine").mkdir()
-    (tmp_path / "engine" / "engine.json").write_text(json.dumps({"model": "mine", "model_path": str(folder)}))
+    found = discovery.Found("http://127.0.0.1:1", 1, "mine", folder, "2026-01-01T00:00:00+00:00")
+    (tmp_path / "engine" / "engine.json").write_bytes(found.encoded())
     assert local_model("mine") == folder

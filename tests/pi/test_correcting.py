@@ -167,28 +167,27 @@ def test_edited_rejected_and_set_aside(scene, contributor):
     assert told[-1]["overridden"] == ["meta"]
 
 
-@pytest.mark.parametrize(
-    ("selects", "editors", "inputs", "last"),
-    [
-        ([None], [], [], "proposed"),
-        (["Edit", None], [LEAVE], [], "proposed"),
-        (["Ask again", None], [], [LEAVE], "proposed"),
-        (["Write", None, None], [{"value": UNFIT}], [], "proposed"),
-        (["Approve", None], [], [], "approved"),
-        (["Approve", "Do the turn", None], [], [], "retried"),
-    ],
-)
-def test_every_dialog_can_be_left(scene, selects, editors, inputs, last):
-    answers = {"select": choose(*selects), "editor": editors, "input": inputs}
-    with Pi(scene, answers=answers) as pi:
-        pi.prompt(WRONG)
-        pi.prompt("/correction no")
-        assert events(scene)[-1] == last
-        assert [row["tag"] for row in scene.rows()] == ["bad"]
-        assert "1 correction pending" in (pi.status() or "")
-        assert "pending" in pi.status()
+LEFT = [  # the dialogs of a correction that is left, and the last that the ledger then holds
+    ([None], [], [], "proposed"),
+    (["Edit", None], [LEAVE], [], "proposed"),
+    (["Ask again", None], [], [LEAVE], "proposed"),
+    (["Write", None, None], [{"value": UNFIT}], [], "proposed"),
+    (["Approve", None], [], [], "approved"),
+    (["Approve", "Do the turn", None], [], [], "retried"),
+]
+
+
+def test_every_dialog_can_be_left(scene):
+    selects, editors, inputs = ([answer for case in LEFT for answer in case[i]] for i in range(3))
+    with Pi(scene, answers={"select": choose(*selects), "editor": editors, "input": inputs}) as pi:
+        for number, (*_, last) in enumerate(LEFT, 1):
+            pi.prompt(f"{WRONG} {number}")
+            pi.prompt("/correction no")
+            assert events(scene)[-1] == last, LEFT[number - 1]
+            assert [row["tag"] for row in scene.rows()] == ["bad"] * number
+            assert f"{number} correction{'s' * (number > 1)} pending" in (pi.status() or "")
         pi.prompt("/corrections")
-        assert "1 pending" in pi.messages()[-1]
+        assert f"{len(LEFT)} pending" in pi.messages()[-1]
 
 
 def test_the_session_is_replaced_while_a_dialog_is_open(scene):
