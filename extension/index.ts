@@ -85,6 +85,7 @@ export default function machine(pi: ExtensionAPI): void {
 	});
 
 	pi.on("before_agent_start", async (_event, { model }) => {
+		if (process.env.TINKER_API_KEY) return; // the service is another than this machine's engine, which may sleep
 		if (model && (model.provider === "machine" || registered.has(model.provider))) await wake(shared);
 	});
 	pi.on("agent_settled", (_event, ctx) => {

@@ -9,6 +9,7 @@ import pytest
 
 from pi.harness import PACKAGE, World, node_and_pi
 from pi.scripted import Server
+from pi.teacher import Teacher, install
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,6 +27,20 @@ def server():
 @pytest.fixture
 def world(tmp_path, server):
     return World(tmp_path, server.pi_models())
+
+
+@pytest.fixture(scope="module")
+def teacher():
+    """A model server with a teacher beside the user's own model."""
+    with Teacher() as running:
+        yield running
+
+
+@pytest.fixture
+def asking(tmp_path, teacher):
+    """A world whose `/machine ask` calls a method of the host."""
+    teacher.requests.clear()
+    return install(World(tmp_path, teacher.pi_models()))
 
 
 @pytest.fixture

@@ -1,21 +1,7 @@
 """One answer of a model outside the session, through the real Pi."""
 
-import pytest
-
-from pi.harness import Pi, World
-from pi.teacher import TEACHER, Teacher, answer, ask, install, write
-
-
-@pytest.fixture(scope="module")
-def teacher():
-    with Teacher() as running:
-        yield running
-
-
-@pytest.fixture
-def asking(tmp_path, teacher):
-    teacher.requests.clear()
-    return install(World(tmp_path, teacher.pi_models()))
+from pi.harness import Pi
+from pi.teacher import TEACHER, answer, ask, write
 
 
 def question(text, **more):

@@ -7,23 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from pi.harness import Pi, Terminal, World
-from pi.teacher import HINT, TEACHER, Teacher, answer, ask, install, write
+from pi.harness import Pi, Terminal
+from pi.teacher import HINT, TEACHER, answer, ask, write
 
 OWN = "scripted/scripted-1"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-
-
-@pytest.fixture(scope="module")
-def teacher():
-    with Teacher() as running:
-        yield running
-
-
-@pytest.fixture
-def asking(tmp_path, teacher):
-    teacher.requests.clear()
-    return install(World(tmp_path, teacher.pi_models()))
 
 
 class Now:

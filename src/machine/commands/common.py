@@ -19,8 +19,10 @@ PAGE, RECIPE = "train_sft.py", "tinker.yaml"
 _SHOWN = 12
 
 
-def tinker_service(host: Host) -> "Endpoint":
-    """The Tinker service that is meant. This machine's engine is started for it, as it was the last time, if need be.
+def tinker_service(host: Host, *, wake: bool = True) -> "Endpoint":
+    """The Tinker service that is meant; Pi's list of models follows it, should it have moved.
+
+    With `wake`, this machine's engine is started for it, as it was the last time, if need be.
 
     Raises:
         ServiceError: there is none: no key, and an engine that was never started or does not come up.
@@ -32,7 +34,7 @@ def tinker_service(host: Host) -> "Endpoint":
     try:
         where = endpoint()
     except NoEngine:
-        if not started_before():
+        if not wake or not started_before():
             raise
         from machine.engine import life
 

@@ -12,6 +12,7 @@ import click
 import msgspec
 
 from machine import discovery
+from machine.commands.common import tinker_service
 from machine.engine.logs import LOG
 from machine.errors import MissingDependency, UsageError
 from machine.home import engine_dir
@@ -65,7 +66,7 @@ def start(
     host.progress("starting the engine")
     info = life.start(folder, manner=manner)
     host.progress(None)
-    _tell_pi(host)
+    tinker_service(host, wake=False)  # Pi's list of models follows the engine to its address
     return Report(f"The engine runs at {info.url}", _rows(info), next_step="machine train validate", data=_data(info))
 
 
@@ -137,15 +138,6 @@ def _serve(folder: Path, state: Path, manner: "Manner", idle: float) -> Report:
         idle=idle,
     )
     return Report("The engine is stopped")
-
-
-def _tell_pi(host: Host) -> None:
-    """The engine has another port at each start: the models that Pi was told of follow it."""
-    from machine.tinker.provider import refresh
-    from machine.tinker.service import endpoint
-
-    if refresh(endpoint()):
-        host.models_changed()
 
 
 def _require(*modules: str) -> None:

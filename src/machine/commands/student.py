@@ -10,6 +10,7 @@ from machine.errors import Refused, ServiceError
 from machine.host import Chosen, Host, Selection
 from machine.report import Report
 from machine.store.project import Project
+from machine.tinker.work import remember, remembered
 
 if TYPE_CHECKING:
     from machine.tinker.served import Served
@@ -51,7 +52,7 @@ def student(host: Host) -> Report:
     work = selection.before if selection.student else selection.now
     host.choose(Chosen(wanted, selection.now.level if selection.now else None), before=work)
     if work:
-        _remember(project, work)
+        remember(project, work)
     return _report(f"The student answers from now on: {ready.served.model}", ready, work, "machine work")
 
 
@@ -59,8 +60,6 @@ def student(host: Host) -> Report:
 @click.pass_obj
 def work(host: Host) -> Report:
     """Go back to the model and the thinking level that Pi had before the student."""
-    from machine.tinker.work import remembered
-
     selection = host.selection()
     if selection is None:
         raise Refused("a shell has no Pi whose model could be set back", next_step="/machine work in Pi, or /model")
@@ -137,12 +136,6 @@ def _is_in_pi(student: "Served") -> bool:
 def _wait_for_idle(selection: Selection, words: str) -> None:
     if not selection.idle:
         raise Refused("the agent is still working", next_step=f"{words}, when it has answered")
-
-
-def _remember(project: Project, work: Chosen) -> None:
-    from machine.tinker.work import remember
-
-    remember(project, work)
 
 
 def _report(title: str, ready: _Ready, work: Chosen | None, next_step: str) -> Report:

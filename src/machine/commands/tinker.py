@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING
 import click
 
 from machine.commands.common import tinker_service
+from machine.commands.doctor import age, examined, tinker_checks
 from machine.commands.engine import engine
 from machine.host import Host
 from machine.report import Report, Table
 from machine.store.project import Project
 
 if TYPE_CHECKING:
-    import datetime
-
     from machine.tinker import prices
-    from machine.tinker.service import Endpoint
 
 
 @click.group("tinker")
@@ -110,7 +108,7 @@ def list_registered(host: Host) -> Report:
     return Report(
         f"{len(found)} models registered with Pi, and {len(base)} base models",
         tables=[Table("Models", ("in Pi", "weights", "base"), lines)] if found else [],
-        notes=[f"The service listed its base models {_ago(asked)}: machine tinker models"] if base else [],
+        notes=[f"The service listed its base models {age(asked)}: machine tinker models"] if base else [],
         next_step="" if found else "machine tinker models",
         data={
             "models": [{"ref": e.ref, "alias": e.alias, "model": e.model} for e in found],
@@ -169,7 +167,7 @@ def status(host: Host) -> Report:
     from machine.tinker.service import connect
     from machine.tinker.students import default_model
 
-    where = _endpoint(host)
+    where = tinker_service(host, wake=False)
     asked = asked_at()
     with connect(where) as service:
         available, is_news = ask(service)
@@ -182,7 +180,7 @@ def status(host: Host) -> Report:
         rows=[
             ("Address", where.url),
             ("Key from", where.key_source),
-            ("Base models", f"{len(available)}, {len(base)} of them in Pi (last asked {_ago(asked)})"),
+            ("Base models", f"{len(available)}, {len(base)} of them in Pi (last asked {age(asked)})"),
             ("Default student", student),
             ("Registered with Pi", ", ".join(e.ref for e in registered) or "none"),
             ("SDK", version),
@@ -203,8 +201,6 @@ def status(host: Host) -> Report:
 @click.pass_obj
 def doctor(host: Host) -> Report:
     """Say what the models need, what is there, and what to do next."""
-    from machine.commands.doctor import examined, tinker_checks
-
     return examined(tinker_checks(host))
 
 
@@ -226,23 +222,6 @@ def demo(host: Host) -> Report:
         next_step=f"in a shell: make -C {bootstrap.PACKAGE} demo",
         data={"command": ["make", "-C", str(bootstrap.PACKAGE), "demo"]},
     )
-
-
-def _endpoint(host: Host) -> "Endpoint":
-    """The service as it is, asleep or not; Pi's providers file follows it, should it have moved."""
-    from machine.tinker.provider import refresh
-    from machine.tinker.service import endpoint
-
-    where = endpoint()
-    if refresh(where):
-        host.models_changed()
-    return where
-
-
-def _ago(when: "datetime.datetime | None") -> str:
-    from machine.commands.doctor import age
-
-    return age(when)
 
 
 def _dollars(price: "prices.Price | None") -> str:

@@ -7,13 +7,13 @@ lacks its LF. Secrets are redacted before anything is written. Lines that are no
 spoil no other.
 """
 
-import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from machine.capture.rows import now
 from machine.errors import Refused
 from machine.privacy.redact import redacted
 from machine.report import one_line
@@ -24,7 +24,6 @@ from machine.trace import canonical, well_formed
 LEDGER_VERSION = 1
 
 State = Literal["open", "approved", "retried", "linked", "dropped"]
-STATES: tuple[State, ...] = ("open", "approved", "retried", "linked", "dropped")
 PENDING: tuple[State, ...] = ("open", "approved", "retried")
 
 
@@ -211,13 +210,10 @@ class Ledger:
         Raises:
             StoreError: it could not be written; the ledger is as it was.
         """
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        written = _clean(msgspec.structs.replace(event, at=now))
+        written = _clean(msgspec.structs.replace(event, at=now()))
         self.project.make()
         with locked(self.project.pool.lock):
-            lacks_end = _is_event(self._lines()[-1])  # as an editor may leave it
-            torn = None if lacks_end else self.path.with_suffix(".torn")
-            append_line(self.path, b"\n" * lacks_end + canonical(written), torn=torn)
+            append_line(self.path, canonical(written), torn=self.path.with_suffix(".torn"), is_whole=_is_event)
         return written
 
     def drop(self, correction: Correction, why: str) -> None:
@@ -287,6 +283,7 @@ def new_id() -> str:
 
 
 def _is_event(line: bytes) -> bool:
+    """Whether it is a whole event: an editor may leave the last one without its LF."""
     try:
         _DECODER.decode(line)
     except (msgspec.MsgspecError, RecursionError):

@@ -11,7 +11,7 @@ import errno
 import os
 import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from machine.errors import StoreError
@@ -85,20 +85,29 @@ def write_private(path: Path, data: bytes) -> None:
         raise
 
 
-def append_line(path: Path, line: bytes, *, cut_torn: bool = False, torn: Path | None = None) -> None:
+def append_line(
+    path: Path,
+    line: bytes,
+    *,
+    cut_torn: bool = False,
+    torn: Path | None = None,
+    is_whole: Callable[[bytes], bool] = lambda tail: False,
+) -> None:
     """Appends one line (its LF is added) and syncs; for small logs that one process at a time writes.
 
     A line that cannot be written whole is cut off again. What a crash left of a line is moved to the file `torn`, where
-    one is given, or cut off with `cut_torn`, so that it cannot spoil this one.
+    one is given, or cut off with `cut_torn`, so that it cannot spoil this one; a last line that only lacks its LF, as
+    `is_whole` says, stays.
     """
     descriptor = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         with explained(path):
             size, tail = torn_tail(descriptor)
-            if tail and torn is not None:
-                stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-                append_line(torn, f"# set aside {stamp}\n".encode() + tail)
-            if tail and (cut_torn or torn is not None):
+            if tail and is_whole(tail):
+                line = b"\n" + line
+            elif tail and torn is not None:
+                size = set_aside(descriptor, tail, torn)
+            elif tail and cut_torn:
                 size -= len(tail)
                 os.ftruncate(descriptor, size)
             if not size:
@@ -106,6 +115,15 @@ def append_line(path: Path, line: bytes, *, cut_torn: bool = False, torn: Path |
             write_or_cut(descriptor, line + b"\n", size)
     finally:
         os.close(descriptor)
+
+
+def set_aside(descriptor: int, tail: bytes, torn: Path) -> int:
+    """Moves the last bytes of a file, which are `tail`, to the file `torn`; returns the size in bytes that is left."""
+    stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    append_line(torn, f"# set aside {stamp}\n".encode() + tail)
+    size = os.fstat(descriptor).st_size - len(tail)
+    os.ftruncate(descriptor, size)
+    return size
 
 
 def torn_tail(descriptor: int) -> tuple[int, bytes]:

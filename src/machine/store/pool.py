@@ -9,7 +9,6 @@ lines only.
 """
 
 import contextlib
-import datetime
 import hashlib
 import itertools
 import json
@@ -25,11 +24,11 @@ import msgspec
 from machine.errors import Refused, StoreError
 from machine.home import machine_home
 from machine.store.files import (
-    append_line,
     explained,
     locked,
     open_private,
     private_folder,
+    set_aside,
     sync_folder,
     torn_tail,
     write_or_cut,
@@ -246,9 +245,7 @@ def _set_aside(path: Path, descriptor: int, torn: Path) -> None:
     elif _is_json(tail):
         tail = b""
     if tail:
-        stamp = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        append_line(torn, f"# set aside {stamp}\n".encode() + tail)
-        os.ftruncate(descriptor, size - len(tail))
+        set_aside(descriptor, tail, torn)
     path.with_suffix(".pending").unlink(missing_ok=True)
 
 
