@@ -1,7 +1,7 @@
 /**
- * Capture: what Python needs in order to keep turns unasked, all of it in one message, since Pi may be gone when Python
- * reads it. What is kept, and whether, Python decides; `auto.json`, which it writes, only says where asking it is worth
- * while, so that nobody else pays for it.
+ * Capture: what Python needs in order to keep turns unasked, and to see what came of those on trial, all of it in one message,
+ * since Pi may be gone when Python reads it. What is kept, and whether, Python decides; `auto.json` and `students.json`, which
+ * it writes, only say where asking it is worth while, so that nobody else pays for it.
  */
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { join, sep } from "node:path";
@@ -9,6 +9,7 @@ import type { ExtensionAPI, ExtensionContext } from "@earendil-works/pi-coding-a
 import type { Peer } from "./bridge.ts";
 import { activeTools, sessionInfo } from "./host.ts";
 import { machineHome } from "./python.ts";
+import { isOnTrial } from "./students.ts";
 
 /** Whether automatic capture is on for a project that `cwd` lies in. */
 export function captures(cwd: string): boolean {
@@ -45,15 +46,25 @@ export class Capture {
 		this.since = ctx.sessionManager.getLeafId();
 	}
 
-	/** Whether there is something for Python to look at. */
+	/** Whether there are turns for Python to keep. */
 	isDue(ctx: ExtensionContext): boolean {
 		return (this.compacted || isHeadless(ctx)) && captures(ctx.cwd);
 	}
 
-	/** What `peer` is to look at: all but the session's entries, which it reads in the file, where there is one. */
-	params(ctx: ExtensionContext, peer: Peer | undefined) {
-		this.compacted = false;
+	/** Whether there is something for Python to look at, be it only what came of a turn on trial. */
+	isWatched(ctx: ExtensionContext): boolean {
+		return isOnTrial(ctx.cwd) || this.isDue(ctx);
+	}
+
+	/**
+	 * What `peer` is to look at: all but the session's entries, which it reads in the file, where there is one. `ended`: turns
+	 * may have ended.
+	 */
+	params(ctx: ExtensionContext, peer: Peer | undefined, ended: boolean) {
+		const due = ended && this.isDue(ctx);
+		if (due) this.compacted = false;
 		return {
+			due,
 			session: sessionInfo(ctx),
 			headless: isHeadless(ctx),
 			since: this.since,

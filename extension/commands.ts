@@ -27,6 +27,10 @@ export const COMMANDS: Record<string, { description: string; words: string[] }> 
 		description: "Check the tagged turns, train a student on them, measure it",
 		words: ["validate", "sft", "run", "run --yes", "runs", "eval init", "eval baseline", "eval checkpoint", "eval compare"],
 	},
+	release: {
+		description: "Behavior releases: let a checkpoint in, by its gates, and take it back",
+		words: ["status", "new ", "freeze ", "candidate ", "gate ", "trial ", "activate ", "rollback", "reject ", "amend ", "log", "verify"],
+	},
 	tinker: {
 		description: "Tinker models and checkpoints as models of Pi",
 		words: [

@@ -15,6 +15,7 @@ import { registerProviders, watchProviders } from "./providers.ts";
 import { environment, interpreters, makeEnvironment, pythonEnv, SIDECAR_ARGS, systemPython } from "./python.ts";
 import { Retry } from "./retry.ts";
 import { Student } from "./student.ts";
+import { isOnTrial } from "./students.ts";
 
 interface Shared {
 	/** The session that Pi is in; undefined while it is being replaced, when every context is stale. */
@@ -51,11 +52,14 @@ export default function machine(pi: ExtensionAPI): void {
 
 	const tell = (name: string, capture?: Params) => shared.peer?.notify("event", { name, capture });
 
-	/** Tells Python that turns may have ended. Where they are captured this starts it, if need be, and fails in silence. */
-	const tellTurns = (name: string, ctx: ExtensionContext) => {
-		const due = capture.isDue(ctx);
-		if (due) connect(shared).catch(() => {});
-		tell(name, due ? capture.params(ctx, shared.peer) : undefined);
+	/**
+	 * Tells Python that turns may have ended, or that the user moved on. Where it is to look at the session, for it keeps turns
+	 * or one is on trial, this starts it, if need be, and fails in silence.
+	 */
+	const tellTurns = (name: string, ctx: ExtensionContext, ended = true) => {
+		const watched = ended ? capture.isWatched(ctx) : isOnTrial(ctx.cwd);
+		if (watched) connect(shared).catch(() => {});
+		tell(name, watched ? capture.params(ctx, shared.peer, ended) : undefined);
 	};
 
 	pi.on("session_start", (_event, ctx) => {
@@ -73,7 +77,7 @@ export default function machine(pi: ExtensionAPI): void {
 		for (const problem of problems.splice(0)) say(ctx, problem, "warning");
 		capture.begin(ctx);
 		const { hasUI } = ctx;
-		if (!hasUI && !capture.isDue(ctx)) return; // headless: Python starts with the first command
+		if (!hasUI && !capture.isWatched(ctx)) return; // headless: Python starts with the first command
 		connect(shared).then(
 			() => tell("session_start"),
 			(error: Error) => {
@@ -99,12 +103,12 @@ export default function machine(pi: ExtensionAPI): void {
 		capture.compacted = true;
 		if (event.reason !== "threshold" && event.reason !== "overflow") tellTurns("session_compact", ctx); // else the run settles
 	});
-	pi.on("session_tree", () => tell("session_tree"));
-	pi.on("model_select", () => tell("model_select"));
+	pi.on("session_tree", (_event, ctx) => tellTurns("session_tree", ctx, false));
+	pi.on("model_select", (_event, ctx) => tellTurns("model_select", ctx, false));
 
 	pi.on("session_shutdown", async (event, ctx) => {
-		const mayWrite = captures(ctx.cwd);
-		if (capture.isDue(ctx)) tellTurns("session_shutdown", ctx);
+		const mayWrite = captures(ctx.cwd) || isOnTrial(ctx.cwd);
+		if (capture.isWatched(ctx)) tellTurns("session_shutdown", ctx);
 		shared.session = undefined;
 		commands.clear();
 		ended.abort();

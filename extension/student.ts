@@ -1,21 +1,23 @@
 /**
  * Student: the virtual model `machine/student`, and the way there and back to the model that the user works with.
  *
- * Which of Pi's models a project's student is stands in `students.json` in Machine's folder, which Python writes. It is read
- * at each request: a release, or its rollback, holds from the next one on. An older Pi has no virtual models; Python then
- * has it set the model itself.
+ * Which of Pi's models a project's student is stands in `students.json` (`students.ts`), which is read at each request: a
+ * release, or its rollback, holds from the next one on. With a release on trial, each turn is drawn (`trial.ts`): the release
+ * answers it, or the model that the user works with. An older Pi has no virtual models, and no trials; Python then has it set
+ * the model itself.
  *
  * What the user worked with is in the session, so that each session knows its own: in an entry of ours right before the
  * change of model, or, where the student was chosen by hand, in Pi's own entries.
  */
-import { existsSync, readFileSync, realpathSync, statSync } from "node:fs";
-import { homedir } from "node:os";
-import { dirname, join } from "node:path";
-import type { ExtensionAPI, ExtensionContext, SessionEntry } from "@earendil-works/pi-coding-agent";
+import { statSync } from "node:fs";
+import { join } from "node:path";
+import type { ExtensionAPI, ExtensionContext, ModelRoute, ModelRouteRequest, SessionEntry } from "@earendil-works/pi-coding-agent";
 import { coded, NO_MODEL, REFUSED } from "./errors.ts";
 import { isLoan } from "./loan.ts";
 import { type Model, nameOf, usableModel } from "./model.ts";
 import { machineHome } from "./python.ts";
+import { isReleased, isServed, servedIn, trialIn } from "./students.ts";
+import { armIn, type Drawn, holds } from "./trial.ts";
 
 type Level = ReturnType<ExtensionAPI["getThinkingLevel"]>;
 
@@ -34,11 +36,6 @@ export interface Choice {
 	chosen: Chosen;
 	/** What it takes the place of, to be remembered; null: nothing. */
 	before: Chosen | null;
-}
-
-interface StudentsFile {
-	version: number;
-	projects: Record<string, { model: string }>;
 }
 
 const PROVIDER = "machine";
@@ -67,7 +64,7 @@ export class Student {
 			id: ID,
 			name: "Machine's student",
 			thinkingLevels: LEVELS,
-			route: ({ thinkingLevel }, ctx) => ({ model: this.served(ctx), thinkingLevel }),
+			route: (request: ModelRouteRequest<Drawn>, ctx) => this.route(request, ctx),
 		});
 	}
 
@@ -103,53 +100,44 @@ export class Student {
 		if (chosen.level) this.pi.setThinkingLevel(chosen.level);
 	}
 
-	/** The model that stands for the student now. Throws, in one line, where none can answer: another is never taken. */
-	private served(ctx: ExtensionContext): Model {
+	/** Who answers a request now. Throws, in one line, where nobody can: a model that is not meant is never taken. */
+	private route({ thinkingLevel, reason }: ModelRouteRequest<Drawn>, ctx: ExtensionContext): ModelRoute<Drawn> {
 		const stamp = providersStamp();
 		if (stamp !== this.stamp) this.reloadProviders(); // another process registered a model, or the engine moved
 		this.stamp = stamp;
 		try {
-			return usableModel(ctx, servedIn(ctx.cwd));
+			return { thinkingLevel, ...this.answering(ctx, reason === "direct") };
 		} catch (error) {
 			throw new Error(`${STUDENT} cannot answer: ${(error as Error).message}. Next: /machine student`);
 		}
 	}
+
+	/** The student that is served; with a trial, as the turn is drawn, and never a failure for the trial's sake. */
+	private answering(ctx: ExtensionContext, direct: boolean): Omit<ModelRoute<Drawn>, "thinkingLevel"> {
+		const branch = ctx.sessionManager.getBranch();
+		const trial = trialIn(ctx.cwd);
+		const arm = armIn({ branch, session: ctx.sessionManager.getSessionId(), direct }, { trial, released: isReleased(ctx.cwd) });
+		if (arm === "served") return { model: usableModel(ctx, servedIn(ctx.cwd)) };
+		if (arm === "work" || !trial) return { model: work(ctx, branch) };
+		if (arm.arm === "work" || arm.unavailable) return { model: work(ctx, branch), state: arm };
+		const candidate = usable(ctx, trial.model);
+		if (candidate && holds(ctx, candidate)) return { model: candidate, state: arm };
+		return { model: work(ctx, branch), state: { ...arm, unavailable: true } };
+	}
 }
 
-/** The name of the model that is the student of the project of `cwd`. */
-function servedIn(cwd: string): string {
-	const path = join(machineHome(), "students.json");
-	const root = rootOf(cwd);
-	const { version, projects } = existsSync(path) ? read(path) : { version: 1, projects: {} };
-	if (version !== 1) throw new Error(`${path} is of version ${version}, this Machine reads 1`);
-	const model = Object.hasOwn(projects, root) ? projects[root]?.model : undefined;
-	if (typeof model !== "string") throw new Error(`${root} has no student yet`);
-	return model;
-}
-
-function isServed(cwd: string, name: string): boolean {
+function usable(ctx: ExtensionContext, name: string): Model | undefined {
 	try {
-		return servedIn(cwd) === name;
+		return usableModel(ctx, name);
 	} catch {
-		return false; // no student, or a file that the next command speaks of
+		return undefined;
 	}
 }
 
-function read(path: string): StudentsFile {
-	try {
-		const file = JSON.parse(readFileSync(path, "utf8")) as StudentsFile;
-		if (typeof file?.projects === "object" && file.projects) return file;
-	} catch {}
-	throw new Error(`${path} cannot be read`);
-}
-
-/** The project of a folder, by the rule of `machine.store.project`: the git work tree that it lies in, else itself. */
-function rootOf(cwd: string): string {
-	const here = realpathSync(cwd);
-	for (let folder = here; ; folder = dirname(folder)) {
-		if (existsSync(join(folder, ".git")) && folder !== homedir()) return folder;
-		if (folder === dirname(folder)) return here;
-	}
+/** What the user worked with before the student; the served student where that is not known, or cannot answer. */
+function work(ctx: ExtensionContext, branch: SessionEntry[]): Model {
+	const before = beforeIn(branch, STUDENT) ?? remembered.before;
+	return (before && usable(ctx, before.model)) ?? usableModel(ctx, servedIn(ctx.cwd));
 }
 
 /** Changes when the providers file does. */

@@ -6,7 +6,7 @@ words and no syntax error.
 
 import re
 
-OWN = ("good", "correction", "corrections", "tagged", "train", "tinker")
+OWN = ("good", "correction", "corrections", "tagged", "train", "tinker", "release")
 """Commands with a slash of their own; every other one is a word of `/machine`."""
 
 SPACE = " \t\r\n"

@@ -183,7 +183,7 @@ def _damaged(world):
 
 
 def _newer(world):
-    students_file().write_text('{"version": 2, "projects": {}}')
+    students_file().write_text('{"version": 3, "projects": {}}')
 
 
 def _unknown(world):
@@ -197,7 +197,7 @@ def _keyless(world):
 SPOILT = {
     _nothing: "has no student yet",
     _damaged: "students.json cannot be read",
-    _newer: "is of version 2",
+    _newer: "is of version 3",
     _unknown: "Pi has no model tinker/gone",
     _keyless: "Pi has no key for keyless/scripted-1",
 }

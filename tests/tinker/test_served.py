@@ -3,17 +3,19 @@ import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from machine.errors import StoreError
+from machine.errors import StoreError, UsageError
 from machine.host import Chosen
 from machine.store.project import Project
-from machine.tinker.served import BASE, Served, answers, serve, served, students_file
+from machine.tinker.served import BASE, Served, Trial, answers, serve, served, students_file, trial_of, try_out
 from machine.tinker.service import Endpoint
 from machine.tinker.work import remember, remembered
 
 STUDENT = Served("tinker/org/one", "org/one", BASE)
 RELEASE = Served("tinker/br-001", "tinker://run/sampler_weights/x", "BR-001")
+TRIAL = Trial("BR-001", RELEASE.model, RELEASE.weights, 0.2, "turn", "00ff")
 
 
 def test_a_project_has_no_student_until_one_is_served(home):
@@ -42,16 +44,63 @@ def test_writers_at_the_same_time_lose_nothing():
 
 @pytest.mark.parametrize(
     ("text", "fault"),
-    [("{", "truncated"), ('{"version": 2, "projects": {}}', "version 2"), ('{"version": 1, "projects": []}', "object")],
+    [
+        ("{", "truncated"),
+        ('{"version": 3, "projects": {}}', "version 3"),
+        ('{"version": 0, "projects": {}}', "version 0"),
+        ('{"version": 1, "projects": []}', "object"),
+        (
+            '{"version": 2, "projects": {}, "trials": {"/a": {"release": "BR-001", "model": "m", "weights": "w", '
+            '"share": 2, "unit": "turn", "salt": "0"}}}',
+            "share",
+        ),
+    ],
 )
 def test_a_file_that_cannot_be_read_is_left_as_it_is(home, text, fault):
     students_file().write_text(text)
-    for use in (lambda: served(Path("/a")), lambda: serve(Path("/a"), STUDENT)):
+    uses = (
+        lambda: served(Path("/a")),
+        lambda: serve(Path("/a"), STUDENT),
+        lambda: trial_of(Path("/a")),
+        lambda: try_out(Path("/a"), None),
+    )
+    for use in uses:
         with pytest.raises(StoreError, match="cannot be read") as error:
             use()
         assert fault in str(error.value)
         assert str(students_file()) in error.value.next_step
     assert students_file().read_text() == text
+
+
+def test_a_trial_goes_on_until_it_is_ended_or_its_own_model_is_served():
+    a, b = Path("/a"), Path("/b")
+    assert trial_of(a) is None
+    try_out(a, TRIAL)  # before anything is served
+    serve(a, STUDENT)
+    serve(b, RELEASE)
+    assert (trial_of(a), trial_of(b), served(a)) == (TRIAL, None, STUDENT)
+    try_out(a, None)
+    assert (trial_of(a), served(a)) == (None, STUDENT)
+    try_out(a, TRIAL)
+    serve(a, RELEASE)
+    assert (trial_of(a), served(a)) == (None, RELEASE)
+
+
+def test_only_a_file_with_a_trial_is_one_that_an_older_machine_refuses():
+    serve(Path("/a"), STUDENT)
+    plain = json.loads(students_file().read_text())
+    try_out(Path("/b"), TRIAL)
+    assert json.loads(students_file().read_text())["version"] == 2
+    try_out(Path("/b"), None)
+    assert json.loads(students_file().read_text()) == plain
+    assert plain == {"version": 1, "projects": {"/a": {"model": "tinker/org/one", "weights": "org/one", "why": "base"}}}
+
+
+@pytest.mark.parametrize("share", [0, -0.1, 1.1, float("nan")])
+def test_a_share_that_is_none(home, share):
+    with pytest.raises(UsageError, match="share"):
+        try_out(Path("/a"), msgspec.structs.replace(TRIAL, share=share))
+    assert not students_file().exists()
 
 
 @pytest.mark.parametrize(("status", "good"), [(200, True), (404, False), (401, False), (307, False)])

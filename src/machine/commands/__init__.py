@@ -28,6 +28,7 @@ COMMANDS = {
     "teacher": ("settings", "teacher", "The model that does a corrected turn again."),
     "train": ("train", "train", "Validate, train, evaluate."),
     "tinker": ("tinker", "tinker", "Tinker models and checkpoints as Pi models."),
+    "release": ("release", "release", "Behavior releases: a checkpoint earns its place, and can be rolled back."),
     "engine": ("engine", "engine", "The embedded engine: Tinker's API on this machine."),
     "setup": ("setup", "setup", "Make the Python environment that Machine runs in."),
     "doctor": ("doctor", "doctor", "Say what is missing, and how to mend it."),

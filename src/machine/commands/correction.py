@@ -13,7 +13,7 @@ from machine.capture.reader import read
 from machine.capture.rows import preview
 from machine.capture.session import Session
 from machine.commands.corrections import facts_of, next_of
-from machine.commands.turns import Kept, keep_good, loosened, refused_noted, saved, source, write
+from machine.commands.turns import Kept, judged, keep_good, loosened, refused_noted, saved, source, write
 from machine.correction.flow import Flow
 from machine.correction.gates import RULES
 from machine.correction.ledger import Approved, Correction, Ledger, NotProposed, Opened, Retry, new_id
@@ -68,8 +68,8 @@ def correction(
         captured = tagging.capture("bad", note)
     if out is not None:
         rows = [*captured.rows, *([] if answer is None else [with_answer(captured.rows, answer)])]
-        kept = write(tagging, "bad", rows, captured, out)
-        return saved(replace(kept, notes=["no correction is opened: its rows are not in the pool"]))
+        kept = judged(tagging, write(tagging, "bad", rows, captured, out), "corrected")
+        return saved(replace(kept, notes=[*kept.notes, "no correction is opened: its rows are not in the pool"]))
     ledger = Ledger(tagging.project)
     said = _Said(" ".join(words), answer)
     before = [each for each in ledger.read().corrections if _is_of(each, captured.rows[0])]
@@ -79,11 +79,11 @@ def correction(
         unheard = ["--note is left out: the bad row is there already"] if note is not None else []
         return _go_on(host, ledger, open_, replace(held, notes=unheard), wanted)
     id = new_id()
-    kept = write(tagging, "bad", with_correction(captured.rows, id, None), captured, None)
+    kept = judged(tagging, write(tagging, "bad", with_correction(captured.rows, id, None), captured, None), "corrected")
     opened = _open(ledger, id, kept.rows, said)
     for each in before:
         ledger.drop(each, "said anew")
-    notes = [f"{each.id} was about this turn too, and is dropped" for each in before]
+    notes = [*kept.notes, *(f"{each.id} was about this turn too, and is dropped" for each in before)]
     return _go_on(host, ledger, opened, replace(kept, notes=[*notes, *loosened(ledger, kept)]), wanted)
 
 

@@ -13,8 +13,8 @@ from machine.slash import OWN
 _HEAD = """# Commands
 
 Every command has two doors. In a shell it is `machine WORDS`; in Pi it is a slash command with the same words: `/good`,
-`/correction`, `/corrections`, `/tagged`, `/train ...` and `/tinker ...` have a slash of their own, the others follow
-`/machine`.
+`/correction`, `/corrections`, `/tagged`, `/train ...`, `/tinker ...` and `/release ...` have a slash of their own, the
+others follow `/machine`.
 
 `--json` anywhere prints the whole result as one line of JSON (in a shell). Exit codes: 0 done, 1 failed, 2 refused or
 badly asked for. The last line of a failure says what to do next.

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from machine.commands.turns import keep_good, refused_noted, saved, source
+from machine.commands.turns import judged, keep_good, refused_noted, saved, source
 from machine.errors import Refused, UsageError
 from machine.host import Host
 from machine.report import Report
@@ -42,4 +42,5 @@ def good(
     tagging = source(host, "good", file, leaf, no_prompt)
     with refused_noted(tagging):
         captured = tagging.capture("good", note, answer)
-    return saved(keep_good(tagging, captured, out, link, linking=not no_link))
+    kept = keep_good(tagging, captured, out, link, linking=not no_link)
+    return saved(judged(tagging, kept, "good" if answer is None else "corrected"))

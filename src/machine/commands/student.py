@@ -48,12 +48,12 @@ def student(host: Host) -> Report:
     wanted = VIRTUAL if selection.follows else ready.served.model
     if selection.student and selection.now and selection.now.model == wanted:
         work = selection.before
-        return _report(f"The student answers already: {ready.served.model}", ready, work, "machine work")
+        return _on_trial(_report(f"The student answers already: {ready.served.model}", ready, work), project, selection)
     work = selection.before if selection.student else selection.now
     host.choose(Chosen(wanted, selection.now.level if selection.now else None), before=work)
     if work:
         remember(project, work)
-    return _report(f"The student answers from now on: {ready.served.model}", ready, work, "machine work")
+    return _on_trial(_report(f"The student answers from now on: {ready.served.model}", ready, work), project, selection)
 
 
 @click.command()
@@ -138,7 +138,20 @@ def _wait_for_idle(selection: Selection, words: str) -> None:
         raise Refused("the agent is still working", next_step=f"{words}, when it has answered")
 
 
-def _report(title: str, ready: _Ready, work: Chosen | None, next_step: str) -> Report:
+def _on_trial(said: Report, project: Project, selection: Selection) -> Report:
+    """The report, with who answers while a release is on trial."""
+    from machine.tinker.served import trial_of
+
+    trial = trial_of(project.root)
+    if trial is None:
+        return said
+    if not selection.follows:
+        return replace(said, notes=[*said.notes, f"{trial.release} is on trial, which this Pi cannot draw: update Pi"])
+    drawn = f"{trial.release} is on trial: {trial.model} answers {trial.share:.0%} of the {trial.unit}s"
+    return replace(said, notes=[*said.notes, f"{drawn}, the model that you work with the others"])
+
+
+def _report(title: str, ready: _Ready, work: Chosen | None, next_step: str = "machine work") -> Report:
     from machine.tinker.served import BASE
 
     served = ready.served

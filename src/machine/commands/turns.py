@@ -20,6 +20,7 @@ from machine.trace import Row, Tag
 
 if TYPE_CHECKING:
     from machine.correction.ledger import Correction, Ledger
+    from machine.release.outcomes import Said
 
 
 @dataclass(frozen=True)
@@ -155,6 +156,28 @@ def write(tagging: Tagging, tag: Tag, rows: Sequence[Row], captured: Captured, o
     title = "Already tagged: nothing added" if known else f"Saved as {tag}, {held.counts.get(tag, 0)} in the pool"
     named = [structs.replace(row, id=each.id) for row, each in zip(rows, held.rows, strict=True)]
     return Kept(title, named, tagging.session)
+
+
+def judged(tagging: Tagging, kept: Kept, what: "Said") -> Kept:
+    """Notes for a trial, where one is on, what the user says of a turn that it may have drawn.
+
+    What the user is to hear, should that end the trial, is a note. The turn is tagged: nothing here undoes that.
+    """
+    from machine.tinker.served import trial_of
+
+    project = tagging.project
+    try:
+        trial = trial_of(project.root)
+        if trial is None:
+            return kept
+        from machine.release.outcomes import note
+        from machine.release.trial import settle
+
+        fresh = note(project, tagging.session, trial.release, kept.rows[0].source.entries[0], what)
+        words = settle(project, trial.release) if fresh else None
+    except MachineError as error:
+        words = f"what came of it is not noted for the trial: {error.whole}"
+    return replace(kept, notes=[*kept.notes, words]) if words else kept
 
 
 def saved(kept: Kept) -> Report:

@@ -60,6 +60,14 @@ def control_tokens(tokenizer: Any) -> dict[str, int]:
     return dict(zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True))
 
 
+def special_tokens(tokenizer: Any) -> list[str]:
+    """The control tokens that only the chat format may write: those that a tokenizer leaves out of a plain text."""
+    added = getattr(tokenizer, "added_tokens_decoder", None)
+    if added is None or hasattr(tokenizer, "tml_tokenizer"):
+        return list(control_tokens(tokenizer))
+    return [str(token.content) for token in added.values() if token.special]
+
+
 def _quiet(value: Any, spelled: Sequence[str]) -> Any:
     match value:
         case str():

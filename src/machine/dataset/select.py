@@ -1,12 +1,14 @@
 """Select: which rows to train on. The good rows of a pool, or those of a file of rows."""
 
+import hashlib
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from machine.errors import Refused
 from machine.store.pool import Pool
-from machine.trace import Row, decode
+from machine.trace import Row, canonical, decode, digest
 
 
 def good_rows(pool: Pool) -> list[Row]:
@@ -38,6 +40,12 @@ def rows_of(path: Path) -> list[Row]:
     if not good:
         raise Refused(f"{path} holds no good rows ({len(rows)} rows of other tags)", next_step="machine tagged")
     return good
+
+
+def rows_digest(rows: Iterable[Row]) -> str:
+    """SHA-256 (hex) of what is in the rows, whatever their order: messages, tools, targets and tags, not their ids."""
+    found = sorted([row.tag, digest(row.messages, row.tools, row.target)] for row in rows)
+    return hashlib.sha256(canonical(found)).hexdigest()
 
 
 def _row(path: Path, number: int, line: bytes) -> Row:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
@@ -34,7 +35,7 @@ class Sidecar:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._footers = ThreadPoolExecutor(1)  # one thread: an older footer cannot come after a newer one
-        self._observer = Observer(on_kept=self._refresh_footer)
+        self._observer = Observer(on_kept=self._refresh_footer, on_said=self._say)
         self._methods = {
             "hello": self._hello,
             "command": self._command,
@@ -85,6 +86,11 @@ class Sidecar:
     def _session_replaced(self, params: dict[str, Any]) -> None:
         self._peer.fail_waiting("the session was replaced")
 
+    def _say(self, words: str) -> None:
+        """Tells the user something that nobody asked for, in whichever session Pi is in."""
+        with contextlib.suppress(RpcError, OSError):  # Pi may be gone
+            self._peer.call("ui.notify", ctx="session", message=words, level="warning")
+
     def _refresh_footer(self) -> None:
         self._footers.submit(self._show_footer)
 
@@ -99,6 +105,7 @@ class Sidecar:
 
     def finish(self) -> None:
         """Looks at the turns that had ended when Pi did, and waits for nothing else."""
+        self._peer.fail_waiting("Pi has ended")
         self._observer.finish(FINISH_SECONDS)
 
     def terminate(self, number: int, _: object) -> None:

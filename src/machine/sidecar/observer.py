@@ -1,4 +1,7 @@
-"""Observer: the turns that Pi says have ended, looked at one after another while Pi goes on, or is gone already."""
+"""Observer: the turns that Pi says have ended, looked at one after another while Pi goes on, or is gone already.
+
+It keeps those that are kept unasked, and takes in what came of those that a trial drew.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +52,14 @@ class _Moment:
 
 
 class Observer:
-    """Looks at one moment after another, in a thread of its own. `on_kept` is called there after rows were added."""
+    """Looks at one moment after another, in a thread of its own.
 
-    def __init__(self, on_kept: Callable[[], None]) -> None:
+    `on_kept` is called there after rows were added, `on_said` with what the user is to hear of a trial.
+    """
+
+    def __init__(self, on_kept: Callable[[], None], on_said: Callable[[str], None]) -> None:
         self._on_kept = on_kept
+        self._on_said = on_said
         self._thread = ThreadPoolExecutor(1)
         self._jobs: set[Future[None]] = set()
         self._unsaved: dict[str, dict[str, Any]] = {}
@@ -81,13 +88,39 @@ class Observer:
         return list(self._unsaved.values())
 
     def _look(self, moment: _Moment) -> None:
-        if moment.place == self._seen:
+        if words := _tried(moment):
+            self._on_said(words)
+        if not moment.said["due"] or moment.place == self._seen:
             return
         added = _observed(moment)
         if added is not None:
             self._seen = moment.place
         if added:
             self._on_kept()
+
+
+def _tried(moment: _Moment) -> str | None:
+    """Takes in what came of the turns that a trial drew; what the user is to hear, where that ends the trial."""
+    from machine.observe import fault, note
+    from machine.store.project import Project
+    from machine.tinker.served import trial_of
+
+    project = Project.at(moment.cwd)
+    try:
+        trial = trial_of(project.root)
+        if trial is None or moment.is_empty:
+            return None
+        from machine.release.outcomes import collect
+        from machine.release.trial import settle
+
+        fresh = collect(project, moment.session(), trial.release)
+        return settle(project, trial.release) if fresh else None
+    except MachineError as error:
+        note(project, f"trial: {error.message}")
+    except Exception as bug:
+        note(project, f"trial: {fault(bug)}")
+        traceback.print_exc(file=sys.stderr)
+    return None
 
 
 def _observed(moment: _Moment) -> int | None:

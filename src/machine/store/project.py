@@ -79,6 +79,11 @@ class Project:
         """Suites and their results."""
         return self.folder / "evals"
 
+    @property
+    def releases(self) -> Path:
+        """Behavior releases, a folder each, and their log."""
+        return self.folder / "releases"
+
     def make(self) -> Path:
         """Makes the folder, notes which project it is of, and returns it."""
         private_folder(self.folder)

@@ -244,6 +244,7 @@ class Loop:
         path = self.service.wait(sampler, "saving the weights for sampling").path
         state = self.run.checkpoints()[-1].state
         self.run.add_checkpoint(Checkpoint(steps, state=state, sampler=path, probe=taken))
+        self.run.seal()
         self._update(status="done", ended_at=now())
 
     def _ended(self, status: str, cause: str, next_step: str = "", *, goes_on: bool = True) -> TrainingError:

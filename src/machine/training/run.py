@@ -5,6 +5,7 @@
     metrics.jsonl      one line a step
     heldout.jsonl      one line each time the held-out conversations were measured
     checkpoints.jsonl  one line a saved checkpoint
+    seal.json          SHA-256 (hex) of the records above, taken when the run was done
     run.lock           held by the process that trains; the system frees it whatever ends that process
 
 A crash loses at most the line being written; what it left of it is cut off before the next one. A run that
@@ -12,6 +13,7 @@ nobody holds while its state says running was interrupted.
 """
 
 import datetime
+import hashlib
 import json
 import secrets
 from collections.abc import Iterator
@@ -25,6 +27,9 @@ from machine.store.files import append_line, private_folder, write_private
 
 Status = Literal["running", "done", "interrupted", "failed"]
 
+
+RECORDS = ("config.json", "metrics.jsonl", "heldout.jsonl", "checkpoints.jsonl")
+"""What a run writes of itself, and never changes once it is done."""
 
 _LOCK = "run.lock"
 _LOCK_SECONDS = 1.0  # longer than a look at who holds it takes
@@ -166,6 +171,22 @@ class Run:
     def checkpoints(self) -> list[Checkpoint]:
         """Every checkpoint, oldest first."""
         return list(self._lines("checkpoints.jsonl", Checkpoint))
+
+    def digests(self) -> dict[str, str]:
+        """SHA-256 (hex) of each record that is there, by its name."""
+        there = [name for name in RECORDS if (self.folder / name).exists()]
+        return {name: hashlib.sha256(self._read(name)).hexdigest() for name in there}
+
+    def seal(self) -> None:
+        """Keeps the digests of the records, which are whole."""
+        write_private(self.folder / "seal.json", msgspec.json.encode(self.digests()) + b"\n")
+
+    def unsealed(self) -> list[str]:
+        """The records that are not as they were when the run was done; `seal.json` itself where there is none."""
+        if not (self.folder / "seal.json").exists():
+            return ["seal.json"]
+        sealed, found = self._decoded("seal.json", self._read("seal.json"), dict[str, str]), self.digests()
+        return [name for name in RECORDS if sealed.get(name) != found.get(name)]
 
     def resumable(self) -> Checkpoint | None:
         """The last checkpoint that training can go on from."""

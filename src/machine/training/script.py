@@ -21,7 +21,7 @@ import msgspec
 from machine.dataset.merge import Pack, merged
 from machine.dataset.render import Example, fingerprint
 from machine.dataset.scan import refuse_secrets
-from machine.dataset.select import good_rows, rows_of
+from machine.dataset.select import good_rows, rows_digest, rows_of
 from machine.dataset.split import Split
 from machine.errors import MachineError, Refused, UsageError
 from machine.store.project import Project
@@ -196,6 +196,8 @@ def _about(config: Config, data: Data, planned: Plan, where: Endpoint, runs: Pat
         "steps": planned.steps,
         "data": {
             "sha256": fingerprint(data.examples),
+            "rows": len(data.rows.train),
+            "rows_sha256": rows_digest(data.rows.train),
             "examples": len(data.examples),
             "datums": len(data.datums),
             "tokens": sum(len(pack.tokens) for pack in data.datums),

@@ -1,0 +1,185 @@
+"""Active: the movable alias. Which release the student is stands in the log; what serves it follows.
+
+A release is immutable: its weights are a path that nothing overwrites, its model in Pi is called after its id and
+version. Activating moves the alias there and keeps the one before; a rollback moves it back, without asking the
+service, and holds from Pi's next request on.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from machine.errors import Refused
+from machine.evals.proof import prove
+from machine.evals.sample import Asker
+from machine.release import log
+from machine.release.preregistration import Preregistration
+from machine.release.standing import Activation, Ledger, Standing, ledger
+from machine.release.summary import Summary
+from machine.store.project import Project
+from machine.tinker import provider
+from machine.tinker.checkpoints import base_of, sampler
+from machine.tinker.served import BASE, Served, serve, served, trial_of, try_out
+from machine.tinker.service import Endpoint, Service
+from machine.tinker.students import load_student, models
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The student before and after. `unlogged` says why the log does not know of it, where it could not be told."""
+
+    before: Served | None
+    after: Served
+    unlogged: str = ""
+
+
+def model_name(standing: Standing) -> str:
+    """What a version's model is called in Pi: `tinker/br-001-v1`."""
+    return f"{provider.NAME}/{_alias(standing)}"
+
+
+def activate(
+    project: Project,
+    found: Summary,
+    service: Service,
+    where: Endpoint,
+    forced: str = "",
+) -> Moved:
+    """Makes a release the student, and enters it in the log.
+
+    Args:
+        project: whose student it becomes.
+        found: the release.
+        service: holds its weights, which have to answer as the trainer had them.
+        where: the service's address, for Pi.
+        forced: the reason why it is activated although it is not eligible.
+
+    Raises:
+        Refused: it is not eligible, something changed since it was frozen, this user does not decide, and no reason was
+            given to do it all the same; or it has no candidate, and no reason would help.
+        TrainingError: other weights answer at the candidate's path.
+    """
+    standing = found.standing
+    candidate = standing.candidate
+    if candidate is None or standing.stage == "draft":
+        raise Refused(
+            f"{standing.release} has no candidate, so there is nothing to activate", next_step=standing.next_step
+        )
+    if not forced:
+        _refuse_unearned(found)
+    registered(service, where, standing, found.preregistration)
+    before = served(project.root)
+    after = Served(model_name(standing), candidate.weights, standing.release)
+    data: dict[str, Any] = msgspec.to_builtins(
+        Activation(standing.release, standing.version, after.model, after.weights, forced)
+    )
+    data["before"] = msgspec.to_builtins(before) if before else None
+    log.append(project.releases, standing.release, standing.version, "activated", data)
+    _end_trial(project, standing.release)
+    serve(project.root, after)
+    return Moved(before, after)
+
+
+def registered(service: Service, where: Endpoint, standing: Standing, found: Preregistration | None) -> None:
+    """Makes the candidate a model in Pi, once it has shown that it is the weights that were trained.
+
+    Raises:
+        TrainingError: other weights answer.
+        ServiceError: the service does not hold it.
+    """
+    candidate = standing.candidate
+    assert candidate is not None
+    client = sampler(service, base_of(service, candidate.weights), candidate.weights)
+    model = client.get_base_model()
+    student = load_student(model, candidate.renderer)
+    base = prove(Asker(service, student, sampler(service, model, None)), None)
+    prove(Asker(service, student, client), candidate.weights, base, candidate.probe)
+    context = {each.name: each.context for each in models(service)}.get(model)
+    provider.register(where, candidate.weights, _alias(standing), context, base=model)
+
+
+def roll_back(project: Project, reason: str) -> Moved:
+    """Moves the alias back to what was the student before the active release, and enters it in the log.
+
+    Nothing is asked of the service, and a broken log is in nobody's way: the base model of the release becomes the
+    student then.
+
+    Raises:
+        Refused: no release is active.
+    """
+    entries, broken = log.look(project.releases)
+    now, before = ledger(entries).now, served(project.root)
+    if now is None and not (broken and before and before.why != BASE):
+        raise Refused("no release is active, so there is none to roll back", next_step="machine release status")
+    release, version = (now.release, now.version) if now else (before.why if before else "", 0)
+    after = (None if broken or now is None else _previous(entries, now)) or _base_of_student(before)
+    serve(project.root, after)
+    _end_trial(project, release)
+    try:
+        about = {"reason": reason, "to": msgspec.to_builtins(after)}
+        log.append(project.releases, release, version, "rolled back", about)
+    except Refused as error:
+        return Moved(before, after, error.message)
+    return Moved(before, after)
+
+
+def reconcile(project: Project, found: Ledger) -> str:
+    """Serves what the log says, should a crash have come between the two; what was mended, in words."""
+    now, student = found.now, served(project.root)
+    if now is None and (student is None or student.why == BASE):
+        return ""
+    if now is not None and student is not None and (student.model, student.why) == (now.model, now.release):
+        return ""
+    wanted = Served(now.model, now.weights, now.release) if now else _base_of_student(student)
+    serve(project.root, wanted)
+    return f"the student was {student.model if student else 'none'}, and the log says {wanted.model}: it is that now"
+
+
+def _refuse_unearned(found: Summary) -> None:
+    standing = found.standing
+    loud = 'or, against the rules and on record for ever, machine release activate {} --force "the reason"'
+    step = f"{standing.next_step}; {loud.format(standing.release)}"
+    if found.broken:
+        raise Refused(f"the log of releases is broken: {found.broken[0]}", next_step="machine release verify")
+    if standing.stage != "eligible":
+        why = f" ({standing.why})" if standing.why else ""
+        raise Refused(f"{standing.release} is {standing.stage}{why}, not eligible", next_step=step)
+    if found.changed:
+        raise Refused(f"{standing.release} is not what was frozen: {'; '.join(found.changed)}", next_step=step)
+    deciders = found.preregistration.decides if found.preregistration else ()
+    if deciders and log.user() not in deciders:
+        raise Refused(
+            f"{', '.join(deciders)} decide on {standing.release}, and you are {log.user()}",
+            next_step=f"ask {deciders[0]} to activate it",
+        )
+
+
+def _previous(entries: list[log.Entry], now: Activation) -> Served | None:
+    """What was the student before the active release was activated."""
+    for entry in reversed(entries):
+        if entry.step == "activated" and (entry.release, entry.version) == (now.release, now.version):
+            before = entry.data.get("before")
+            return msgspec.convert(before, Served) if before else None
+    return None
+
+
+def _base_of_student(student: Served | None) -> Served:
+    """The base model that Pi knows the service by; the release's own where it is listed."""
+    listed = provider.base_models()
+    registered = {entry.model: entry.base for entry in provider.listed()}
+    base = registered.get(student.weights) if student else None
+    if base is None and not listed:
+        raise Refused("no base model is known to go back to", next_step="machine student")
+    name = base or listed[0].model
+    return Served(f"{provider.NAME}/{name}", name, BASE)
+
+
+def _end_trial(project: Project, release: str) -> None:
+    trial = trial_of(project.root)
+    if trial is not None and trial.release == release:
+        try_out(project.root, None)
+
+
+def _alias(standing: Standing) -> str:
+    return f"{standing.release.lower()}-v{standing.version}"

@@ -1,0 +1,222 @@
+"""Preregistration: what a behavior release is to show, written down before its checkpoint exists.
+
+`releases/<id>/v<version>/preregistration.yaml`, a file for a person to write: the behaviour, the base model, the bounds
+of the training, its data by digest, the suites and the least that they hold, the gates with their thresholds and tests,
+the trial and what ends it early, and who decides. Once frozen it does not change; an amendment is another version.
+"""
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+import yaml
+
+from machine.errors import Refused
+from machine.release.stops import Stops
+
+FILE = "preregistration.yaml"
+ID = re.compile(r"[A-Z]{2,8}-[0-9]{3,6}")
+"""What a release is called: `BR-001`."""
+
+_Positive = Annotated[int, msgspec.Meta(ge=1)]
+_Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
+_Part = Annotated[float, msgspec.Meta(ge=0, le=1)]
+_Text = Annotated[str, msgspec.Meta(min_length=1)]
+_Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _-]{0,39}$")]
+_Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+
+
+class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of the file; an unknown entry is a fault, not a wish."""
+
+
+class Bounds(_Strict, frozen=True, kw_only=True):
+    """What a run may be: [least, most] of rows, steps, rank and peak learning rate; at most so many tokens and USD."""
+
+    rows: tuple[_Positive, _Positive]
+    steps: tuple[_Positive, _Positive]
+    rank: tuple[_Positive, _Positive]
+    learning_rate: tuple[Annotated[float, msgspec.Meta(gt=0, le=1)], Annotated[float, msgspec.Meta(gt=0, le=1)]]
+    tokens: _Positive
+    cost: Annotated[float, msgspec.Meta(ge=0)]
+
+
+class Data(_Strict, frozen=True, kw_only=True):
+    """The rows that are trained on: how many, and their digest (see `seal.rows_digest`)."""
+
+    rows: _Positive
+    sha256: _Digest
+
+
+class Sampling(_Strict, frozen=True, kw_only=True):
+    """How suites of cases are asked; temperature 0 is greedy."""
+
+    max_tokens: _Positive = 128
+    temperature: Annotated[float, msgspec.Meta(ge=0, le=10)] = 0.0
+    samples: Annotated[int, msgspec.Meta(ge=1, le=1000)] = 1
+    seed: Annotated[int, msgspec.Meta(ge=0)] = 0
+
+
+class Cases(_Strict, frozen=True, kw_only=True, tag_field="kind", tag="cases"):
+    """Questions with scorers (see `evals.case`), at least `least` of them, in a file beside this one.
+
+    Without a `file` they are external: a file that is given when the gates are run, and was never in the store before.
+    Its cases may not repeat what was trained on, nor be nearer to it than `near` (Jaccard similarity of word triples).
+    """
+
+    file: _Text | None = None
+    least: _Positive
+    near: _Share = 0.5
+
+
+class Repair(_Strict, frozen=True, kw_only=True, tag_field="kind", tag="repair"):
+    """Small repositories that the real Pi has to mend (see `agentic`), in a sandbox, `seconds` for each at most.
+
+    With a `file` their seeds are frozen; without one they are drawn when the gates are run.
+    """
+
+    file: _Text | None = None
+    least: _Positive
+    seconds: Annotated[float, msgspec.Meta(ge=5, le=3600)] = 300.0
+
+
+Suite = Cases | Repair
+
+
+class Improvement(_Strict, frozen=True, kw_only=True, tag_field="test", tag="improvement"):
+    """The candidate is better than the base on `suite`: one-sided paired test at `alpha`, gain of at least `gain`."""
+
+    suite: _Text
+    alpha: Annotated[float, msgspec.Meta(gt=0, le=0.2)] = 0.05
+    gain: _Part = 0.0
+
+
+class NonInferiority(_Strict, frozen=True, kw_only=True, tag_field="test", tag="non-inferiority"):
+    """The candidate is not worse than the base on `suite` by more than `margin`, shown with `confidence`.
+
+    Shown means: the lower bound of the difference in the share of cases passed lies above -margin (Tango's score).
+    """
+
+    suite: _Text
+    margin: _Share
+    confidence: Annotated[float, msgspec.Meta(ge=0.8, le=0.999)] = 0.95
+
+
+class Control(_Strict, frozen=True, kw_only=True, tag_field="test", tag="control"):
+    """The candidate is not worse than the untrained base that is asked for the behaviour in its system prompt."""
+
+    suite: _Text
+    instruction: _Text
+    margin: _Share
+    confidence: Annotated[float, msgspec.Meta(ge=0.8, le=0.999)] = 0.95
+
+
+class Kept(_Strict, frozen=True, kw_only=True, tag_field="test", tag="retention"):
+    """What the base does of everything else is kept (see `evals.retention`).
+
+    The NLL of unseen texts rises by at most `rise` nats a token (upper end of the 95 % interval), and the answers to
+    unrelated questions are not shown to be worse.
+    """
+
+    rise: Annotated[float, msgspec.Meta(gt=0, le=2)] = 0.1
+
+
+class Drift(_Strict, frozen=True, kw_only=True, tag_field="test", tag="drift"):
+    """Answers to `suite` are at most `length` times as long as the base's, and take at most `latency` times as long."""
+
+    suite: _Text
+    length: Annotated[float, msgspec.Meta(gt=0, le=100)] = 2.0
+    latency: Annotated[float, msgspec.Meta(gt=0, le=100)] = 1.5
+
+
+class Sanity(_Strict, frozen=True, kw_only=True, tag_field="test", tag="sanity"):
+    """Over all suites of cases: refusals, empty answers and answers that never end are no more than the base's.
+
+    Each of the three may be more frequent than the base's by at most `more` of all answers; an answer that writes a
+    control token of the chat format is one too many.
+    """
+
+    more: _Part = 0.05
+
+
+Gate = Improvement | NonInferiority | Control | Kept | Drift | Sanity
+
+
+class Trial(_Strict, frozen=True, kw_only=True):
+    """Real use before activation: so many `turns` of the candidate, out of a `share` of the user's turns or sessions.
+
+    0 turns: no trial.
+    """
+
+    turns: Annotated[int, msgspec.Meta(ge=0, le=10_000)] = 20
+    share: Annotated[float, msgspec.Meta(gt=0, le=1)] = 0.2
+    unit: Literal["turn", "session"] = "turn"
+    stops: Stops = Stops()
+
+
+class Preregistration(_Strict, frozen=True, kw_only=True):
+    """The whole of it. `decides` names those who may activate; empty: whoever works in the project."""
+
+    id: Annotated[str, msgspec.Meta(pattern=f"^{ID.pattern}$")]
+    title: _Text
+    behaviour: _Text
+    model: _Text
+    training: Bounds
+    data: Data
+    sampling: Sampling = Sampling()
+    suites: dict[_Name, Suite]
+    gates: dict[_Name, Gate]
+    trial: Trial = Trial()
+    decides: tuple[_Text, ...] = ()
+
+    @property
+    def external(self) -> list[str]:
+        """The suites that are given from outside when the gates are run."""
+        return [name for name, suite in self.suites.items() if isinstance(suite, Cases) and suite.file is None]
+
+    def files(self) -> dict[str, str]:
+        """The file of each suite that has one, relative to the preregistration."""
+        return {name: suite.file for name, suite in self.suites.items() if suite.file is not None}
+
+
+def read_preregistration(path: Path) -> Preregistration:
+    """The preregistration in a YAML file.
+
+    Raises:
+        Refused: it is not there, is not YAML, has a wrong, missing or unknown entry, or contradicts itself (the message
+            names the entry).
+    """
+    try:
+        plain = yaml.safe_load(path.read_bytes())
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror or error}", next_step="machine release new") from error
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
+        raise Refused(f"{path} is not YAML: {' '.join(str(error).split())}", next_step=f"mend {path}") from error
+    try:
+        found = msgspec.convert(plain, Preregistration, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refused(f"{path}: {error}", next_step=f"mend {path}") from error
+    if fault := _fault(found):
+        raise Refused(f"{path}: {fault}", next_step=f"mend {path}")
+    return found
+
+
+def _fault(found: Preregistration) -> str:
+    """What contradicts itself, in words."""
+    for name in ("rows", "steps", "rank", "learning_rate"):
+        least, most = getattr(found.training, name)
+        if least > most:
+            return f"training.{name}: the least, {least:g}, is more than the most, {most:g}"
+    for name, file in found.files().items():
+        if Path(file).is_absolute() or ".." in Path(file).parts:
+            return f"suites.{name}.file: {file} does not lie beside the preregistration"
+    for name, gate in found.gates.items():
+        suite = getattr(gate, "suite", None)
+        if suite is not None and suite not in found.suites:
+            return f"gates.{name}.suite: there is no suite called {suite!r} (there are {', '.join(found.suites)})"
+        if isinstance(gate, Drift) and not isinstance(found.suites[gate.suite], Cases):
+            return f"gates.{name}.suite: latency and length are measured on cases, {gate.suite!r} are repositories"
+    if not any(isinstance(gate, Improvement) for gate in found.gates.values()):
+        return "gates: none tests an improvement, so nothing would have to get better"
+    return ""

@@ -1,0 +1,121 @@
+"""Seal: the digests that freezing takes, and what is no longer as it was.
+
+Sealed are the preregistration, every suite file, the built-in retention suite and the rows to train on. Nothing keeps a
+file from being edited; an edit is shown by `changes`, and fails the gates.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from machine.dataset.select import rows_digest
+from machine.errors import Refused
+from machine.evals.retention import built_in_cases, built_in_passages, retention_hash
+from machine.release.preregistration import FILE, Preregistration, read_preregistration
+from machine.store.project import Project
+
+
+@dataclass(frozen=True)
+class Place:
+    """One version of a release on disk: `releases/<id>/v<version>/`."""
+
+    releases: Path
+    release: str
+    version: int
+
+    @property
+    def folder(self) -> Path:
+        """Its folder."""
+        return self.releases / self.release / f"v{self.version}"
+
+    @property
+    def file(self) -> Path:
+        """Its preregistration."""
+        return self.folder / FILE
+
+    def read(self) -> Preregistration:
+        """Its preregistration.
+
+        Raises:
+            Refused: as `read_preregistration`, or it is of another release.
+        """
+        found = read_preregistration(self.file)
+        if found.id != self.release:
+            raise Refused(f"{self.file}: id: it is of {found.id}, not of {self.release}", next_step=f"mend {self.file}")
+        return found
+
+    def gates(self, run: str) -> Path:
+        """Where the gates keep what the candidate of training run `run` was asked and answered."""
+        return self.folder / "gates" / run
+
+
+class Seal(msgspec.Struct, frozen=True):
+    """SHA-256 (hex) of what is frozen: the preregistration, each suite's file by its path, what retention asks."""
+
+    preregistration: str
+    suites: dict[str, str]
+    retention: str
+
+
+def seal(place: Place, found: Preregistration) -> Seal:
+    """The seal of a version as it is now.
+
+    Raises:
+        Refused: a file of a suite is missing (the message names it).
+    """
+    suites = {}
+    for file in sorted(set(found.files().values())):
+        path = place.folder / file
+        if path.is_symlink() or not path.resolve().is_relative_to(place.folder.resolve()):
+            raise Refused(f"{path} is a link, or lies outside {place.folder}", next_step="put the file itself there")
+        suites[file] = _digest(path)
+        if suites[file] == "":
+            raise Refused(f"{path} is not there", next_step=f"write it, or name another file in {place.file}")
+    return Seal(_digest(place.file), suites, retention_hash(built_in_cases(), built_in_passages()))
+
+
+def changes(place: Place, sealed: Seal) -> list[str]:
+    """What is not as it was when it was frozen, in words."""
+    found = []
+    if _digest(place.file) != sealed.preregistration:
+        found.append(f"{FILE} was edited after it was frozen" if place.file.exists() else f"{FILE} is gone")
+    for file, digest in sealed.suites.items():
+        now = _digest(place.folder / file)
+        if now != digest:
+            found.append(f"{file} was edited after it was frozen" if now else f"{file} is gone")
+    if sealed.retention != retention_hash(built_in_cases(), built_in_passages()):
+        found.append("this Machine's retention suite is another than the one that was frozen")
+    return found
+
+
+def training_rows(project: Project) -> tuple[int, str]:
+    """How many rows the project's recipe would train on, and their digest.
+
+    Raises:
+        Refused: there is no recipe, or no row.
+    """
+    from machine.dataset.split import split
+    from machine.training.config import read_config
+    from machine.training.script import load_rows
+
+    config = read_config(project.train / "tinker.yaml")
+    rows = split(load_rows(config, project.folder), config.test_size, config.seed).train
+    return len(rows), rows_digest(rows)
+
+
+def of_files(paths: Sequence[Path]) -> dict[str, str]:
+    """SHA-256 (hex) of files, by their names."""
+    return {path.name: _digest(path) for path in paths}
+
+
+def _digest(path: Path) -> str:
+    """Empty where there is no such file."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise Refused(f"{path}: {error.strerror or error}", next_step=f"make {path} readable for you") from error
