@@ -30,6 +30,7 @@ ENGINE = [
     "core", "api", "chat", "server",
 ]  # fmt: skip
 DOORS = {"cli", "sidecar", "pi"}
+_BESIDES = {"commands": {"engine", "bootstrap"}, "agentic": {"bootstrap"}}
 FOUNDATION_MAY = {"errors", "home", "host", "trace", "report"}
 
 
@@ -55,7 +56,7 @@ def allowed(room: str) -> set[str]:
     if room in DOORS:
         return FOUNDATION | set(ORDER) | DOORS
     earlier = set(ORDER[: ORDER.index(room)])
-    return FOUNDATION | earlier | ({"engine", "bootstrap"} if room == "commands" else set())
+    return FOUNDATION | earlier | _BESIDES.get(room, set())
 
 
 @pytest.mark.parametrize("file", sorted(ROOT.rglob("*.py")), ids=lambda f: str(f.relative_to(ROOT)))

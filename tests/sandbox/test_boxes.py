@@ -1,28 +1,17 @@
-"""Real boxes: what a job gets, what it cannot reach, and how each limit ends it."""
+"""Real boxes: what a job gets, and what it cannot reach."""
 
 import json
 import socket
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from boxed import KEY, model
 
 from machine.errors import Refused
 from machine.sandbox import choice, frame
-from machine.sandbox.bubblewrap import Bubblewrap
 from machine.sandbox.job import Door, Job, Limits
 
-KEY = "sk-a-secret-of-the-host"
 QUICK = Limits(seconds=10)
-
-
-@pytest.fixture(scope="module")
-def box():
-    reason = choice.why_not(Bubblewrap())
-    if reason:
-        pytest.skip(f"bubblewrap does not work here: {reason}")
-    return Bubblewrap()
 
 
 def python(code, **more):
@@ -60,40 +49,6 @@ def test_no_network(box):
             assert out.seconds < 2
 
 
-HOG = "a = []\nwhile True: a.append(bytearray(1 << 22))"
-
-
-@pytest.mark.parametrize(
-    ("command", "limits", "ended"),
-    [
-        (["python3", "-c", "while True: pass"], Limits(seconds=0.5), "time"),
-        (["yes"], Limits(seconds=10, output=100_000), "output"),
-        (["dd", "if=/dev/zero", "of=big", "bs=1M"], Limits(seconds=10, disk=4 << 20), "disk"),
-        (["python3", "-c", HOG], Limits(seconds=10, memory=1 << 28), "memory"),
-    ],
-    ids=["time", "output", "disk", "memory"],
-)
-def test_each_limit_ends_the_box(box, command, limits, ended):
-    out = box.run(Job(command, limits=limits))
-    assert out.ended == ended
-    assert len(out.stdout) <= limits.output
-
-
-class Model(BaseHTTPRequestHandler):
-    def do_POST(self):
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.keys.append(self.headers["Authorization"])
-        usage = {"usage": {"prompt_tokens": 7, "completion_tokens": 2}}
-        body = b'data: {"choices": []}\n\ndata: ' + json.dumps(usage).encode() + b"\n\ndata: [DONE]\n\n"
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
 ASK = """
 import os, urllib.request as u, urllib.error
 url = os.environ["MACHINE_MODEL_URL"]
@@ -108,30 +63,81 @@ except PermissionError: print("closed")
 
 
 def test_the_model_answers_through_the_relay_and_the_result_cannot_be_forged(box):
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
-    server.keys = []
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    out = box.run(python(ASK, door=Door(f"http://127.0.0.1:{server.server_port}/v1", KEY)))
-    server.shutdown()
-    server.server_close()
+    with model() as (door, keys):
+        out = box.run(python(ASK, door=door))
     assert out.stderr == b""
     assert b"[DONE]" in out.stdout
     assert out.stdout.split()[-3:] == [b"403", b"closed", b"closed"]
-    assert server.keys == [f"Bearer {KEY}"]
+    assert keys == [f"Bearer {KEY}"]
     assert [(r.status, r.prompt_tokens, r.completion_tokens) for r in out.requests] == [(200, 7, 2)]
     assert out.refused == ("GET /v1/models",)
 
 
-def test_a_forged_result_is_refused():
-    said = {"code": 0, "ended": "exited", "seconds": 1.0, "stdout": 0, "stderr": 0, "odd": [], "files": [["../x", 1]]}
-    head = json.dumps(said).encode()
-    with pytest.raises(frame.BrokenBox, match="leaves the work folder"):
-        frame.unpack(len(head).to_bytes(8, "big") + head + b"x", Job(["true"]))
+FDS = "import os; print(sorted(os.listdir('/proc/self/fd'))); os.write(1, bytes(8) + b'{}')"
+
+
+def test_the_command_has_no_stream_but_its_own(any_box):
+    out = any_box.run(python(FDS))
+    assert out.ended == "exited"
+    assert out.stdout == bytes(8) + b"{}['0', '1', '2', '3']\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"files": [["../x", 1]]}, "leaves the work folder"),
+        ({"files": [["/x", 1]]}, "leaves the work folder"),
+        ({"files": [["a/../../x", 1]]}, "leaves the work folder"),
+        ({"files": [["x", -1], ["y", 2]]}, "a size is not a number"),
+        ({"files": [["x", True]]}, "a size is not a number"),
+        ({"files": [["x", 1 << 40]]}, "too much data"),
+        ({"files": [["x", 0]] * 2 + [["y", 1]]}, "leaves the work folder"),
+        ({"files": [["x", 2]]}, "cut off"),
+        ({"stdout": 1 << 40}, "too much output"),
+        ({"files": [], "stdout": 1, "ended": "won"}, "its end is not one"),
+        ({"files": [], "stdout": 1, "code": "0"}, "exit code"),
+        ({"odd": ["x"] * 2000}, "too many files"),
+        ({"files": 7}, "cannot be read"),
+    ],
+)
+def test_a_forged_result_is_refused(change, why):
+    said = {"code": 0, "ended": "exited", "seconds": 1.0, "stdout": 0, "stderr": 0, "odd": [], "files": [["x", 1]]}
+
+    def frame_of(said):
+        head = json.dumps(said).encode()
+        return len(head).to_bytes(8, "big") + head + b"x"
+
+    assert frame.unpack(frame_of(said), Job(["true"])).files == {"x": b"x"}
+    with pytest.raises(frame.BrokenBox, match=why):
+        frame.unpack(frame_of(said | change), Job(["true"]))
+
+
+SEEN = """
+import os, pathlib
+own = pathlib.Path("/proc/self")
+others = [p for p in pathlib.Path("/proc").glob("[0-9]*") if os.environ["MACHINE_WORK"] == "/box/work"]
+for folder in [own, *others]:
+    for name in ("environ", "cmdline"):
+        try: print((folder / name).read_bytes())
+        except OSError as error: print(error)
+print(sorted(os.environ))
+"""
+
+
+def test_the_environment_is_the_box_s_own_and_without_the_key(any_box, monkeypatch):
+    for name in ("OPENAI_API_KEY", "TINKER_API_KEY", "PYTHONPATH"):
+        monkeypatch.setenv(name, KEY)
+    with model() as (door, _):
+        out = any_box.run(python(SEEN, door=door, env={"GIVEN": "yes"}))
+    names = ["GIVEN", "HOME", "LANG", "MACHINE_MODEL_URL", "MACHINE_WORK", "PATH", "TMPDIR"]
+    assert out.stdout.splitlines()[-1].decode() == str(names)
+    assert KEY.encode() not in out.stdout
 
 
 def test_no_box_is_a_refusal_unless_unsafe(monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
-    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    monkeypatch.setattr("sys.prefix", "/nowhere")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(Refused, match=r"docker is not installed.*bubblewrap is not installed"):
         choice.choose()
     assert choice.choose(unsafe=True).name == "none"

@@ -16,13 +16,14 @@ from pathlib import Path
 import msgspec
 
 from machine.agentic.task import draw, tasks_text
+from machine.dataset.targets import expand
 from machine.errors import Refused, UsageError
-from machine.evals.case import used_functions
+from machine.evals.case import named, used_functions
 from machine.evals.compare import FIRST_TAG
-from machine.evals.suite import read_suite, suite_text
+from machine.evals.suite import read_suite, suite_text, trained_on
 from machine.release import log
-from machine.release.preregistration import FILE, ID, Preregistration, Repair, read_preregistration
-from machine.release.seal import Place, training_rows
+from machine.release.preregistration import FILE, ID, Cases, Preregistration, Repair, read_preregistration
+from machine.release.seal import RECIPE, Place, training_rows, training_side
 from machine.release.standing import Standing, ledger
 from machine.store.files import private_folder, write_private
 from machine.store.project import Project
@@ -69,7 +70,7 @@ def new(project: Project, release: str, source: str | None) -> tuple[Place, list
         suites = template.joinpath("suites")
         for file in sorted(suites.iterdir(), key=lambda each: each.name) if suites.is_dir() else []:
             _put(place.folder / "suites" / file.name, file.read_bytes())
-        missing = _open_suites(project, place)
+        missing = [*_without_trained(project, place), *_open_suites(project, place)]
     except BaseException:
         shutil.rmtree(place.folder.parent, ignore_errors=True)
         raise
@@ -115,7 +116,7 @@ def _packaged() -> Traversable:
 
 def _known(project: Project, release: str) -> dict[str, str]:
     """What a template's `$names` stand for."""
-    config = read_config(project.train / "tinker.yaml")
+    config = read_config(project.train / RECIPE)
     rows, sha256 = training_rows(project)
     steps = _steps(config, rows)
     tokens = steps * config.batch_size * min(config.max_length, _LONGEST)
@@ -151,6 +152,21 @@ def _open_suites(project: Project, place: Place) -> list[str]:
         elif not _from_project(project, place, path, regression=name == FIRST_TAG):
             missing.append(f"write {path} (at least {suite.least} cases)")
     return missing + _placeholders(found, place)
+
+
+def _without_trained(project: Project, place: Place) -> list[str]:
+    """Takes the cases that this project trains on out of the template's suites, and says which."""
+    found, said = read_preregistration(place.file), []
+    trained = expand(training_side(project))
+    for name, file in found.files().items():
+        path, suite = place.folder / file, found.suites[name]
+        if path.exists() and isinstance(suite, Cases):
+            cases = read_suite(path)
+            leaked = trained_on(cases, trained)
+            if leaked:
+                _put(path, suite_text(case for case in cases if case.id not in leaked))
+                said.append(f"{len(leaked)} cases of {file} are left out, since they are trained on: {named(leaked)}")
+    return said
 
 
 def _placeholders(found: Preregistration, place: Place) -> list[str]:

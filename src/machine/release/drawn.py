@@ -1,9 +1,9 @@
 """Drawn: the turns of a session that a trial drew, as the session itself tells it, and how each of them went.
 
 The router of `machine/student` (`extension/trial.ts`) keeps the draw of a turn in the session, as Pi's
-`pi.virtual-model-state` of the branch. From there on it is told by what Pi writes anyway: how the answers ended, whether
-the user went back and asked again, and which model was chosen next. Of what was said nothing is read here, only who
-spoke and when. Session files are untrusted: an entry that has not its shape counts for nothing.
+`pi.virtual-model-state` of the branch. The rest is told by what Pi writes anyway: how the answers ended, whether the
+user went back and asked again, and which model was chosen next. Of what was said nothing is read here, only who spoke
+and when. Session files are untrusted: an entry that has not its shape counts for nothing.
 """
 
 import contextlib

@@ -10,20 +10,17 @@ from pathlib import Path
 import msgspec
 
 from machine.agentic.task import build, read_tasks
-from machine.dataset.split import split
 from machine.dataset.targets import Target, expand
 from machine.errors import Refused
-from machine.evals.case import Case, used_functions
-from machine.evals.suite import read_suite, refuse_trained
+from machine.evals.case import Case, named, used_functions
+from machine.evals.suite import read_suite, trained_on
 from machine.release import log
 from machine.release.gates.power import cannot, least_cases
 from machine.release.preregistration import Cases, Control, Improvement, NonInferiority, Preregistration, Repair
-from machine.release.seal import Place, Seal, seal, training_rows
+from machine.release.seal import RECIPE, Place, Seal, seal, training_rows, training_side
 from machine.release.standing import Standing
 from machine.store.project import Project
-from machine.trace import Row
 from machine.training.config import read_config
-from machine.training.script import load_rows
 
 _Sized = Improvement | NonInferiority | Control
 """Gates whose power depends on how many cases there are."""
@@ -39,7 +36,7 @@ def freeze(project: Project, standing: Standing) -> tuple[Seal, list[str]]:
     place = Place(project.releases, standing.release, standing.version)
     found = place.read()
     _refuse_other_rows(project, place, found)
-    trained = expand(_training_side(project))
+    trained = expand(training_side(project))
     sizes = {name: _checked(place, name, suite, trained) for name, suite in found.suites.items()}
     for name, gate in found.gates.items():
         if isinstance(gate, _Sized) and sizes[gate.suite] < least_cases(gate):
@@ -73,7 +70,11 @@ def _checked(place: Place, name: str, suite: Cases | Repair, trained: list[Targe
     else:
         cases = read_suite(path)
         _refuse_far_functions(path, cases)
-        refuse_trained(cases, trained)
+        if leaked := trained_on(cases, trained):
+            raise Refused(
+                f"{path}: {len(leaked)} cases are trained on and prove nothing: {named(leaked)}",
+                next_step=f"take them out of {path}",
+            )
         size = len(cases)
     if size < suite.least:
         raise Refused(f"{path} holds {size} cases, suites.{name} says at least {suite.least}", next_step=f"mend {path}")
@@ -91,7 +92,7 @@ def _refuse_far_functions(path: Path, cases: list[Case]) -> None:
 
 def _refuse_other_rows(project: Project, place: Place, found: Preregistration) -> None:
     rows, sha256 = training_rows(project)
-    model = read_config(project.train / "tinker.yaml").model
+    model = read_config(project.train / RECIPE).model
     if found.model != model:
         raise Refused(
             f"{place.file}: model: it is {found.model}, and the recipe trains {model}",
@@ -103,11 +104,6 @@ def _refuse_other_rows(project: Project, place: Place, found: Preregistration) -
             f"{found.data.rows} rows of digest {found.data.sha256}",
             next_step=f"write the rows that are meant into {place.file}",
         )
-
-
-def _training_side(project: Project) -> list[Row]:
-    config = read_config(project.train / "tinker.yaml")
-    return split(load_rows(config, project.folder), config.test_size, config.seed).train
 
 
 def _limits(found: Preregistration, sizes: dict[str, int]) -> Iterator[str]:

@@ -7,7 +7,7 @@ the trial and what ends it early, and who decides. Once frozen it does not chang
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 import yaml
@@ -188,7 +188,7 @@ def read_preregistration(path: Path) -> Preregistration:
             names the entry).
     """
     try:
-        plain = yaml.safe_load(path.read_bytes())
+        plain = yaml.load(path.read_bytes(), Loader=_Loader)
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}", next_step="machine release new") from error
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
@@ -200,6 +200,17 @@ def read_preregistration(path: Path) -> Preregistration:
     if fault := _fault(found):
         raise Refused(f"{path}: {fault}", next_step=f"mend {path}")
     return found
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML's safe loader, for which an entry that is there twice is a fault."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """The mapping of a node."""
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise yaml.MarkedYAMLError(problem=f"{twice!r} is there twice", problem_mark=node.start_mark)
+        return super().construct_mapping(node, deep)
 
 
 def _fault(found: Preregistration) -> str:

@@ -5,17 +5,22 @@ file from being edited; an edit is shown by `changes`, and fails the gates.
 """
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from machine.dataset.select import rows_digest
+from machine.dataset.split import split
 from machine.errors import Refused
 from machine.evals.retention import built_in_cases, built_in_passages, retention_hash
 from machine.release.preregistration import FILE, Preregistration, read_preregistration
 from machine.store.project import Project
+from machine.trace import Row
+from machine.training.config import read_config
+from machine.training.script import load_rows
+
+RECIPE = "tinker.yaml"
 
 
 @dataclass(frozen=True)
@@ -91,24 +96,24 @@ def changes(place: Place, sealed: Seal) -> list[str]:
     return found
 
 
-def training_rows(project: Project) -> tuple[int, str]:
-    """How many rows the project's recipe would train on, and their digest.
+def training_side(project: Project) -> list[Row]:
+    """The rows that the project's recipe would train on.
 
     Raises:
         Refused: there is no recipe, or no row.
     """
-    from machine.dataset.split import split
-    from machine.training.config import read_config
-    from machine.training.script import load_rows
+    config = read_config(project.train / RECIPE)
+    return split(load_rows(config, project.folder), config.test_size, config.seed).train
 
-    config = read_config(project.train / "tinker.yaml")
-    rows = split(load_rows(config, project.folder), config.test_size, config.seed).train
+
+def training_rows(project: Project) -> tuple[int, str]:
+    """How many rows that are, and their digest.
+
+    Raises:
+        Refused: as `training_side`.
+    """
+    rows = training_side(project)
     return len(rows), rows_digest(rows)
-
-
-def of_files(paths: Sequence[Path]) -> dict[str, str]:
-    """SHA-256 (hex) of files, by their names."""
-    return {path.name: _digest(path) for path in paths}
 
 
 def _digest(path: Path) -> str:

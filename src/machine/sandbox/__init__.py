@@ -4,7 +4,7 @@ In: a `job.Job` (command, files, what else it may read, the model endpoint, limi
 what it printed, the files of its work folder, what the model was asked, what was refused). `choice.choose()` gives a
 box that works on this machine: Docker where an engine runs, else bubblewrap, else a refusal; no box only on request.
 
-    inside.py       runs in the box as its first process: files, limits, watch, result; standard library only
+    inside/         runs in the box as its first process: files, limits, watch, result; standard library only
     relay.py        the only way out: forwards chat completions to one endpoint and adds the key on this side
     running.py      starts a box, feeds it, listens to it and ends it, whatever happens
     bubblewrap.py, docker.py, bare.py    what each kind of box hides and shows

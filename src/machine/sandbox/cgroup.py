@@ -18,6 +18,7 @@ from pathlib import Path
 from machine.sandbox.job import Ended
 
 MOUNT = Path("/sys/fs/cgroup")
+_PATIENCE = 10.0
 _JOIN = 'echo $$ > "$0" && echo $$ > "$1" && shift && exec "$@"'
 
 
@@ -92,12 +93,18 @@ def has_scopes() -> bool:
     return done.returncode == 0
 
 
+def environment() -> dict[str, str]:
+    """What systemd's client has to know of this environment."""
+    names = ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS")
+    return {name: os.environ[name] for name in names if name in os.environ}
+
+
 @contextlib.contextmanager
 def _folder(controller: str) -> Iterator[Path]:
     own = {c: p for _, names, p in _own_groups() for c in names.split(",")}
     if controller not in own:
         raise FileNotFoundError(controller)
-    folder = MOUNT / controller / own[controller].lstrip("/") / f"machine-box-{secrets.token_hex(6)}"
+    folder = MOUNT / controller / own[controller].lstrip("/") / f"machine-box-{os.getpid()}-{secrets.token_hex(4)}"
     folder.mkdir()
     try:
         yield folder
@@ -110,8 +117,11 @@ def _own_groups() -> list[list[str]]:
 
 
 def _remove(folder: Path) -> None:
-    """Ends what is left in a group and removes it; the kernel needs a moment for the last process."""
-    until = time.monotonic() + 5
+    """Ends what is left in a group, which can grow no more, and removes it; the last process takes a moment to go."""
+    with contextlib.suppress(OSError):
+        if (folder / "pids.max").exists():
+            (folder / "pids.max").write_text("0")
+    until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
         with contextlib.suppress(OSError):
             folder.rmdir()

@@ -18,7 +18,7 @@ from pathlib import Path
 from machine.errors import Refused
 from machine.sandbox import frame, running
 from machine.sandbox.job import MIB, PORT, TEMPORARY, Ended, Job, Limits, Outcome
-from machine.sandbox.view import INSIDE, ROOM, SOCKET, TOP, View, interpreter, view
+from machine.sandbox.view import ROOM, RUN, SOCKET, TOP, View, first_process, view
 
 NOBODY = 65534
 _SLACK = 64 * MIB
@@ -116,7 +116,7 @@ def command(name: str, image: str, shown: View, user: int, limits: Limits) -> li
         words += ["--mount", f"type=bind,source={source},target={place},readonly"]
     for mask in shown.masks:
         words += ["--tmpfs", f"{mask}:ro,size=4096"]
-    return [*words, "--workdir", ROOM, image, interpreter(), "-I", "-S", "-B", INSIDE]
+    return [*words, "--workdir", ROOM, image, *first_process(RUN)]
 
 
 def _met(name: str) -> Ended | None:

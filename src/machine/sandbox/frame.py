@@ -52,7 +52,7 @@ class Result:
 
 
 def pack(job: Job, place: Place) -> bytes:
-    """The frame that `inside.py` reads."""
+    """The frame that the first process reads."""
     laid = [(f"work/{path}", data, 0o755 if path in job.executable else 0o644) for path, data in job.files.items()]
     laid += [(f"home/{path}", data, 0o600) for path, data in job.home.items()]
     head = {

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from machine.sandbox.job import HOME, Job
 
-PROGRAM = Path(__file__).with_name("inside.py")
+PROGRAM = Path(__file__).with_name("inside")
+"""The folder of the first process's program."""
 RUN = "/run/machine"
-INSIDE, SOCKET = f"{RUN}/inside.py", f"{RUN}/model.sock"
+INSIDE, SOCKET = f"{RUN}/inside", f"{RUN}/model.sock"
+_START = "import sys; sys.path.insert(0, sys.argv[1]); from inside.main import main; main()"
 TOP = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 SHOWN_ETC = ("/etc/ld.so.cache", "/etc/alternatives")
 ROOM = "/box"
@@ -47,6 +49,11 @@ def view(job: Job, folder: Path, uid: int) -> View:
 def interpreter() -> str:
     """The base Python's program: the one that a virtual environment was made from."""
     return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+def first_process(folder: str) -> list[str]:
+    """The command line of the first process, whose program lies in `folder`: a bare Python, its own library alone."""
+    return [interpreter(), "-I", "-S", "-B", "-c", _START, folder]
 
 
 def base_python() -> tuple[list[Path], list[Path]]:

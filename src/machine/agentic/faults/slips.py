@@ -38,7 +38,7 @@ def unmerged(chance: Chance, project: Project) -> Damage:
     piece = chance.pick(project.parts)
     branch = f"{chance.pick(WORK)}/{chance.pick(project.theme.items)}"
     lines = piece.source.splitlines()
-    other = {}
+    other: dict[int, str] = {}
     for slip in chance.shuffled(piece.slips)[: chance.between(1, 2)]:
         at, line = _changed(piece, slip)
         if all(abs(at - taken) > 2 for taken in other):

@@ -9,11 +9,11 @@ from machine.agentic.theme import Theme
 
 
 class Record(NamedTuple):
-    """A thing: its name and group, how many there are, the price in cents."""
+    """A thing: its name and group, how many of it there are, its price in cents."""
 
     name: str
     group: str
-    count: int
+    count: int  # type: ignore[assignment]  # the field stands before the method of tuples
     cents: int
 
 

@@ -55,7 +55,7 @@ def toml(chance: Chance, theme: Theme) -> Piece:
         },
     }
     whole = {name: pool[name] for name in chance.some(sorted(pool), 3)}
-    tables = [
+    tables: list[dict[str, Value]] = [
         {"name": name, "group": chance.pick(theme.groups), "count": chance.between(1, 50)}
         for name in chance.some(theme.items, chance.between(2, 4))
     ]
