@@ -46,7 +46,7 @@ export default function machine(pi: ExtensionAPI): void {
 	const retry = new Retry(pi, new Loan(pi));
 	const ended = new AbortController();
 	const reloadProviders = () => registerProviders(pi, registered);
-	const student = new Student(pi, reloadProviders);
+	const student = new Student(pi, reloadProviders, () => retry.isOn);
 	const methods = hostMethods(pi, { status, retry, student, ended: ended.signal, reloadProviders });
 	let settles = false; // Pi < 0.80 has no agent_settled
 

@@ -61,6 +61,11 @@ export class Retry {
 		pi.on("session_shutdown", () => this.run?.fail(coded(GONE, "the session was replaced")));
 	}
 
+	/** Whether one is being answered. */
+	get isOn(): boolean {
+		return this.run !== undefined;
+	}
+
 	/** Resolves when the run is over and the user's model is set again. Rejects where nothing has moved, or the session ended. */
 	async answerAnew(ctx: ExtensionContext, { entry, hint, model: name }: Wanted) {
 		if (this.busy) throw coded(REFUSED, "a message is being answered anew already");

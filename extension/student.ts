@@ -16,7 +16,7 @@ import { coded, NO_MODEL, REFUSED } from "./errors.ts";
 import { isLoan } from "./loan.ts";
 import { type Model, nameOf, usableModel } from "./model.ts";
 import { machineHome } from "./python.ts";
-import { isReleased, isServed, servedIn, trialIn } from "./students.ts";
+import { isServed, kindOfStudent, servedIn, trialIn } from "./students.ts";
 import { armIn, type Drawn, holds } from "./trial.ts";
 
 type Level = ReturnType<ExtensionAPI["getThinkingLevel"]>;
@@ -50,13 +50,16 @@ const remembered = ((globalThis as { [key: symbol]: { before?: Chosen } })[Symbo
 export class Student {
 	private readonly pi: ExtensionAPI;
 	private readonly reloadProviders: () => void;
+	private readonly isHinted: () => boolean;
 	/** Whether Pi has virtual models (1.6). */
 	private readonly follows: boolean;
 	private stamp = providersStamp();
 
-	constructor(pi: ExtensionAPI, reloadProviders: () => void) {
+	/** `isHinted`: whether the run that goes on is a retry with a hint, which no trial is to be judged by. */
+	constructor(pi: ExtensionAPI, reloadProviders: () => void, isHinted: () => boolean) {
 		this.pi = pi;
 		this.reloadProviders = reloadProviders;
+		this.isHinted = isHinted;
 		this.follows = typeof pi.registerVirtualModel === "function";
 		if (!this.follows) return;
 		pi.registerVirtualModel({
@@ -106,17 +109,17 @@ export class Student {
 		if (stamp !== this.stamp) this.reloadProviders(); // another process registered a model, or the engine moved
 		this.stamp = stamp;
 		try {
-			return { thinkingLevel, ...this.answering(ctx, reason === "direct") };
+			return { thinkingLevel, ...this.answering(ctx, reason === "direct" || this.isHinted()) };
 		} catch (error) {
 			throw new Error(`${STUDENT} cannot answer: ${(error as Error).message}. Next: /machine student`);
 		}
 	}
 
 	/** The student that is served; with a trial, as the turn is drawn, and never a failure for the trial's sake. */
-	private answering(ctx: ExtensionContext, direct: boolean): Omit<ModelRoute<Drawn>, "thinkingLevel"> {
+	private answering(ctx: ExtensionContext, undrawn: boolean): Omit<ModelRoute<Drawn>, "thinkingLevel"> {
 		const branch = ctx.sessionManager.getBranch();
 		const trial = trialIn(ctx.cwd);
-		const arm = armIn({ branch, session: ctx.sessionManager.getSessionId(), direct }, { trial, released: isReleased(ctx.cwd) });
+		const arm = armIn({ branch, session: ctx.sessionManager.getSessionId(), undrawn }, { trial, student: kindOfStudent(ctx.cwd) });
 		if (arm === "served") return { model: usableModel(ctx, servedIn(ctx.cwd)) };
 		if (arm === "work" || !trial) return { model: work(ctx, branch) };
 		if (arm.arm === "work" || arm.unavailable) return { model: work(ctx, branch), state: arm };

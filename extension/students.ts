@@ -32,10 +32,10 @@ export function servedIn(cwd: string): string {
 	return model;
 }
 
-/** Whether that is a release. */
-export function isReleased(cwd: string): boolean {
-	const { why } = own(read().projects, rootOf(cwd)) ?? {};
-	return why !== undefined && why !== "base";
+/** What that student is; undefined where it has none. */
+export function kindOfStudent(cwd: string): "release" | "base" | undefined {
+	const student = own(read().projects, rootOf(cwd));
+	return student && (student.why === undefined || student.why === "base" ? "base" : "release");
 }
 
 export function isServed(cwd: string, name: string): boolean {

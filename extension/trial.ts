@@ -24,14 +24,14 @@ export interface Drawn {
 export interface Asked {
 	branch: SessionEntry[];
 	session: string;
-	/** Outside a run: a summary, say. */
-	direct: boolean;
+	/** Not the user's own turn: a summary, say, or one that is answered anew with a hint. */
+	undrawn: boolean;
 }
 
-/** What the project has for it: the trial that is on, and whether a release is its student. */
+/** What the project has for it: the trial that is on, and its student. */
 export interface Offered {
 	trial: Trial | undefined;
-	released: boolean;
+	student: "release" | "base" | undefined;
 }
 
 /** The turn at the end of a branch; `begun`: something has been answered in it. */
@@ -47,17 +47,18 @@ const RESERVE = 16_384; // tokens that Pi keeps free in a model's context before
 /**
  * Who is to answer: as the turn is drawn, the model that the user works with, or the student that is served.
  *
- * A turn that began before the trial is not drawn. A `direct` request goes where the turn went, and draws nothing. A trial that
+ * A turn that began before the trial is not drawn. An `undrawn` request goes where the turn went, and draws nothing. A trial that
  * is over leaves the rest of its turn to the work model, at once, and the turns after it too, unless a release is the student
  * by then: who was given the work model for most turns is not to find the base model in its place.
  */
-export function armIn({ branch, session, direct }: Asked, { trial, released }: Offered): Drawn | "work" | "served" {
+export function armIn({ branch, session, undrawn }: Asked, { trial, student }: Offered): Drawn | "work" | "served" {
 	const turn = turnIn(branch);
 	const drawn = drawnIn(branch);
 	if (drawn && drawn.session === session && drawn.turn === turn?.id) return drawn.release === trial?.release ? drawn : "work";
-	if (!trial) return drawn && !released ? "work" : "served";
-	if (direct) return "work";
-	return turn && !turn.begun ? draw(trial, session, turn.id) : "served";
+	if (!trial) return drawn && student !== "release" ? "work" : "served";
+	if (undrawn) return "work";
+	if (turn && !turn.begun) return draw(trial, session, turn.id);
+	return student ? "served" : "work";
 }
 
 /** Whether the conversation fits into a model as it is: Pi would summarise it for a smaller one, for good. */

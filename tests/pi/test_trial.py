@@ -9,6 +9,7 @@ import time
 import pytest
 import yaml
 
+from machine.correction.ledger import Ledger
 from machine.release import log
 from machine.release.outcomes import arm_of, latest, tally
 from machine.store.project import Project
@@ -34,7 +35,7 @@ PLAN = {
         "cost": 1,
     },
     "data": {"rows": 1, "sha256": "0" * 64},
-    "suites": {"target": {"kind": "cases", "file": "t.jsonl", "least": 1}},
+    "suites": {"target": {"kind": "cases", "file": "suites/t.jsonl", "least": 1}},
     "gates": {"learnt": {"test": "improvement", "suite": "target"}},
 }
 
@@ -53,7 +54,7 @@ def begin(world, share=1.0, unit="turn", turns=100, model=CANDIDATE, **stops):
     trial = Trial(RELEASE, model, "org/two", share, unit, "0123abcd")
     plan = PLAN | {"trial": {"turns": turns, "share": share, "unit": unit, "stops": stops}}
     (place / "preregistration.yaml").write_text(yaml.safe_dump(plan))
-    log.append(project.releases, RELEASE, 1, "trial", {})
+    log.append(project.releases, RELEASE, 1, "trial", {"turns": turns})
     try_out(world.project, trial)
     return trial
 
@@ -166,7 +167,7 @@ def test_each_turn_is_drawn_once_and_stays_where_it_is(world, service):
         assert asked == arms[arm_of(trial, record.id, followed)].partition("/")[2]
         assert len(Record(pi).states) == len(record.states)
         assert pi.broken == []
-    assert f"{RELEASE} is on trial: {CANDIDATE} answers 50% of the turns" in noted
+    assert noted.startswith(f"The student answers from now on: {RELEASE}, in trial, in 50% of the turns")
     both = tally(Project.at(world.project), RELEASE)
     assert both.candidate.turns + both.work.turns == len(found)
 
@@ -276,6 +277,11 @@ def test_what_the_user_does_is_what_came_of_it(world):
         becomes(world, ["good", "answered"])
         world.shell("correction", "wrong", "--session", str(Now(pi).file))
         becomes(world, ["good", "corrected"])
+        [opened] = Ledger(Project.at(world.project)).pending()
+        dropped = say(pi, f"/corrections drop {opened.id}")
+        becomes(world, ["good", "answered"])
+        world.shell("correction", "wrong", "--session", str(Now(pi).file))
+        becomes(world, ["good", "corrected"])
         start = len(pi.records)
         pi.send("prompt", message="slow")
         pi.wait(lambda r: r["type"] == "message_update" and "tick" in json.dumps(r), start=start)
@@ -288,6 +294,9 @@ def test_what_the_user_does_is_what_came_of_it(world):
         start = len(pi.records)
         pi.prompt(write(world, "retry", entry=entry, hint="look"))
         pi.wait(lambda r: r.get("method") == "notify" and '"answered"' in r["message"], start=start)
+        becomes(world, ["good", "corrected", "aborted", "failed", "retried"])  # an answer with a hint tries nothing
+        assert answers(pi)[-1] == OWN
+        pi.prompt("on")
         becomes(world, ["good", "corrected", "aborted", "failed", "retried", "answered"])
         say(pi, "/machine work")
         becomes(world, ["good", "corrected", "aborted", "failed", "retried", "switched_back"])
@@ -298,6 +307,7 @@ def test_what_the_user_does_is_what_came_of_it(world):
         wanted = ["good", "corrected", "aborted", "failed", "retried", "switched_back", "switched_back"]
         becomes(world, wanted)
         assert pi.broken == []
+    assert f"the trial of {RELEASE} counts that turn as answered again" in dropped
     assert {each.model for each in latest(Project.at(world.project), RELEASE)} == {CANDIDATE}
     assert tally(Project.at(world.project), RELEASE).candidate.bad == 6
 

@@ -4,30 +4,21 @@ import tempfile
 import threading
 
 import pytest
-from boxed import groups, running
+from boxed import chosen, groups, running
 
-from machine.errors import Refused
-from machine.sandbox import choice
 from machine.sandbox.bare import Bare
-
-
-def _chosen(name):
-    try:
-        return choice.choose(only=name)
-    except Refused as refused:
-        pytest.skip(str(refused))
 
 
 @pytest.fixture(scope="session", params=["bubblewrap", "docker"])
 def box(request):
     """Each box with walls."""
-    return _chosen(request.param)
+    return chosen(request.param)
 
 
 @pytest.fixture(scope="session", params=["bubblewrap", "docker", "none"])
 def any_box(request):
     """Each box, and no box."""
-    return Bare() if request.param == "none" else _chosen(request.param)
+    return Bare() if request.param == "none" else chosen(request.param)
 
 
 @pytest.fixture

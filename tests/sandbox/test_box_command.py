@@ -1,15 +1,16 @@
 """What the boxes' command lines say, and where their programs are found; no engine is needed."""
 
 import itertools
+import os
 import tarfile
 from io import BytesIO
 from pathlib import Path
 
 import pytest
-from boxed import KEY
+from boxed import KEY, chosen
 
 from machine.errors import Refused
-from machine.sandbox import bubblewrap, docker
+from machine.sandbox import bubblewrap, cgroup, docker, frame
 from machine.sandbox.job import MIB, Door, Job, Limits
 from machine.sandbox.view import View, view
 
@@ -89,3 +90,32 @@ def test_bubblewrap_is_found_on_the_path_then_beside_this_python(tmp_path, monke
         (tmp_path / name / "bwrap").unlink()
     with pytest.raises(Refused, match="not installed"):
         bubblewrap.find()
+
+
+SYSTEMD = """#!/bin/sh
+echo "$@" >> "$0.log"
+while [ "$1" != -- ]; do shift; done
+shift
+exec "$@"
+"""
+
+
+def test_the_user_s_systemd_is_asked_for_a_scope_where_no_group_can_be_made(tmp_path, monkeypatch):
+    """A stand-in that runs the command as `systemd-run --scope` does: in its own place."""
+    box = chosen("bubblewrap")
+    program = tmp_path / "systemd-run"
+    program.write_text(SYSTEMD)
+    program.chmod(0o755)
+    (tmp_path / "cgroup.controllers").write_text("memory pids")
+    monkeypatch.setattr(cgroup, "MOUNT", tmp_path)
+    monkeypatch.setattr(frame, "DEFAULT_PATH", f"{tmp_path}:{frame.DEFAULT_PATH}")
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    cgroup.has_scopes.cache_clear()
+    try:
+        out = box.run(Job(["echo", "hi"], limits=LIMITS))
+    finally:
+        cgroup.has_scopes.cache_clear()
+    assert out.stdout == b"hi\n"
+    asked = Path(f"{program}.log").read_text().splitlines()[-1].split(" -- ")[0].split()
+    assert asked[:5] == ["--user", "--scope", "--quiet", "--collect", asked[4]]
+    assert {"--property=TasksMax=48", "--property=MemorySwapMax=0"} <= set(asked)

@@ -1,10 +1,18 @@
 """What a box leaves behind is nothing but its outcome, however its command behaved."""
 
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import time
+from pathlib import Path
 
-from boxed import running
+import pytest
+from boxed import groups, running
 
+from machine.sandbox import cgroup
 from machine.sandbox.job import MIB, Job, Limits
 
 DAEMON = """
@@ -66,9 +74,45 @@ def test_what_is_no_file_is_named_and_never_followed(any_box, tidy):
     assert out.files == {"hard": b"of the home", "sub/plain": b"plain\n", "locked/in": b"in\n"}
 
 
+@pytest.mark.parametrize("any_box", ["bubblewrap", "none"], indirect=True)
 def test_a_box_that_does_not_end_by_itself_is_ended_from_outside(any_box, tidy, monkeypatch):
     monkeypatch.setattr("machine.sandbox.running.GRACE", -9.5)
     began = time.monotonic()
     out = any_box.run(Job(["sleep", tidy], limits=Limits(seconds=10)))
     assert out.ended == "time"
     assert time.monotonic() - began < 5
+
+
+ALONE = """
+import sys
+from machine.sandbox.bare import Bare
+from machine.sandbox.bubblewrap import Bubblewrap
+from machine.sandbox.docker import Docker
+from machine.sandbox.job import Job
+kinds = {{"none": Bare, "bubblewrap": Bubblewrap, "docker": Docker}}
+kinds["{name}"]().run(Job(["sh", "-c", "setsid sleep {mark} & sleep {mark}"]))
+"""
+
+
+@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("any_box", ["bubblewrap", "none"], indirect=True)
+def test_the_box_dies_with_the_one_who_runs_it(any_box, tidy, blow):
+    caller = subprocess.Popen(
+        [sys.executable, "-c", ALONE.format(name=any_box.name, mark=tidy)], stderr=subprocess.PIPE
+    )
+    until = time.monotonic() + 10
+    while not any(line.startswith(b"sleep") for line in running(tidy)) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert running(tidy)
+    caller.send_signal(blow)
+    caller.communicate(timeout=10)
+    until = time.monotonic() + 10
+    while running(tidy) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert running(tidy) == []
+    if blow == signal.SIGKILL:
+        for left in Path(tempfile.gettempdir()).iterdir():
+            shutil.rmtree(left)
+    assert [g for g in groups(caller.pid) if blow == signal.SIGINT] == []
+    for group in groups(caller.pid):
+        cgroup._remove(group)

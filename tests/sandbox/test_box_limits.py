@@ -23,7 +23,8 @@ time.sleep(20)
 THREADS = """
 import contextlib, threading, time
 for _ in range(200):
-    with contextlib.suppress(RuntimeError): threading.Thread(target=time.sleep, args=(1,), daemon=True).start()
+    with contextlib.suppress(RuntimeError): threading.Thread(target=time.sleep, args=(5,), daemon=True).start()
+time.sleep(0.7)
 """
 ASK = """
 import os, time, urllib.request as u, urllib.error

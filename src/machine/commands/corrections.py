@@ -7,6 +7,7 @@ import click
 import msgspec
 
 from machine.commands.common import shown
+from machine.commands.turns import taken_back
 from machine.correction.gates import RULES
 from machine.correction.ledger import (
     Approved,
@@ -83,7 +84,8 @@ def drop(host: Host, id: str, why: tuple[str, ...]) -> Report:
     if not found.pending:
         raise Refused(f"correction {found.id} is {found.state} already", next_step=f"machine corrections {found.id}")
     ledger.drop(found, " ".join(why))
-    return Report(title=f"{found.id} is dropped", next_step="machine corrections", data={"id": found.id})
+    notes = taken_back(ledger.project, rows_of(ledger, found.opened.rows))
+    return Report(title=f"{found.id} is dropped", notes=notes, next_step="machine corrections", data={"id": found.id})
 
 
 @corrections.command()

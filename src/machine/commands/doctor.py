@@ -34,7 +34,7 @@ Check = tuple[str, str, str]
 @click.pass_obj
 def doctor(host: Host) -> Report:
     """Say what is missing, and how to mend it."""
-    return examined([_python(), *map(_package, PACKAGES), _node(), _model(), _store(), _service()])
+    return examined([_python(), *map(_package, PACKAGES), _node(), _model(), _store(), _service(), _sandbox()])
 
 
 def tinker_checks(host: Host) -> list[Check]:
@@ -91,6 +91,16 @@ def _package(name: str) -> Check:
         return name, version(name), ""
     except PackageNotFoundError:
         return name, "not installed", "machine setup"
+
+
+def _sandbox() -> Check:
+    """What only a release whose suites are repositories needs, so that it is nothing to mend by itself."""
+    from machine.sandbox.choice import choose
+
+    try:
+        return "sandbox", choose().name, ""
+    except MachineError as error:
+        return "sandbox", f"none, which only releases with repositories need: {error.message}", ""
 
 
 def _node() -> Check:

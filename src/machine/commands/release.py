@@ -240,6 +240,7 @@ def reject(host: Host, release_id: str, reason: str) -> Report:
 def activate(host: Host, release_id: str, force: str | None) -> Report:
     """Make an eligible release the student; the one before is kept for a rollback."""
     from machine.release.active import activate as activated
+    from machine.release.active import refuse_unearned
     from machine.release.summary import summary
     from machine.tinker.service import connect
 
@@ -249,6 +250,8 @@ def activate(host: Host, release_id: str, force: str | None) -> Report:
         )
     project = _project(host)
     found = summary(project, release_id)
+    if not force:
+        refuse_unearned(found)
     if force and host.interactive and not host.confirm("Activate against the rules?", _unearned(found.standing)):
         raise Refused("not agreed; nothing was changed", next_step=found.standing.next_step)
     where = tinker_service(host)
@@ -291,8 +294,7 @@ def log_(host: Host, release_id: str | None) -> Report:
     from machine.release.status import log_report
 
     entries, broken = log.look(Project.at(host.cwd).releases)
-    said = log_report([entry for entry in entries if release_id in (None, entry.release)])
-    return replace(said, notes=[*(f"WARNING: {each}" for each in broken), *said.notes], exit_code=1 if broken else 0)
+    return log_report([entry for entry in entries if release_id in (None, entry.release)], broken)
 
 
 @release.command("verify")
@@ -302,6 +304,7 @@ def verify(host: Host, restart: str | None) -> Report:
     """Check the chain of the log, and that everything frozen, recorded and judged is as it was."""
     from machine.release import log
     from machine.release.verify import faults
+    from machine.release.words import plural
 
     project = Project.at(host.cwd)
     if restart is not None:
@@ -315,11 +318,11 @@ def verify(host: Host, restart: str | None) -> Report:
         )
     entries, broken = log.look(project.releases)
     found = [*broken, *faults(project, entries)]
-    count = len({entry.release for entry in entries if entry.release})
-    title = f"{len(entries)} entries of {count} releases are as they were written"
+    known = plural(len({entry.release for entry in entries if entry.release}), "release")
+    title = f"The log and what it speaks of are as they were: {plural(len(entries), 'entry', 'entries')}, {known}"
     mend = 'machine release verify --restart "the reason"' if broken else "machine release status"
     return Report(
-        f"{len(found)} things are not as they were" if found else title,
+        f"{plural(len(found), 'thing is', 'things are')} not as it was" if found else title,
         notes=shown(found),
         next_step=mend if found else "machine release status",
         data={"entries": len(entries), "faults": found},

@@ -1,7 +1,7 @@
 """`/machine student` and `/machine work`: who answers in Pi, the student or the model that the user works with."""
 
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,7 +13,7 @@ from machine.store.project import Project
 from machine.tinker.work import remember, remembered
 
 if TYPE_CHECKING:
-    from machine.tinker.served import Served
+    from machine.tinker.served import Served, Trial
     from machine.tinker.service import Endpoint
 
 VIRTUAL = "machine/student"
@@ -36,24 +36,33 @@ class _Ready:
 def student(host: Host) -> Report:
     """Let the student answer in Pi: the active release, else the service's default base model.
 
-    A shell makes the student ready; no Pi is switched.
+    With a release on trial, that one answers its share of the turns, and the model that you work with the others. A
+    shell makes the student ready; no Pi is switched.
     """
+    from machine.tinker.served import trial_of
+
     project, selection = Project.at(host.cwd), host.selection()
-    if selection is not None:
-        _wait_for_idle(selection, "machine student")
-    ready = _ready(project, host)
     if selection is None:
-        said = _report(f"The student of this project is {ready.served.model}", ready, None, f"pi --model {VIRTUAL}")
-        return replace(said, notes=[f"a Pi that is set to {VIRTUAL} follows with its next request", _OLD])
-    wanted = VIRTUAL if selection.follows else ready.served.model
-    if selection.student and selection.now and selection.now.model == wanted:
-        work = selection.before
-        return _on_trial(_report(f"The student answers already: {ready.served.model}", ready, work), project, selection)
+        return _in_a_shell(project, host)
+    _wait_for_idle(selection, "machine student")
     work = selection.before if selection.student else selection.now
-    host.choose(Chosen(wanted, selection.now.level if selection.now else None), before=work)
+    trial = trial_of(project.root) if selection.follows else None
+    if trial is not None:
+        work = work or remembered(project)
+        others = _named(work) if work else f"{_ready(project, host).served.model}: what you worked with is not known"
+        host.models_changed()
+        said = _on_trial(project, trial, work, others, tinker_service(host))
+        name = VIRTUAL
+    else:
+        ready = _ready(project, host)
+        said = _report(project, ready.served.model, ready, work)
+        name = VIRTUAL if selection.follows else ready.served.model
+    if selection.student and selection.now and selection.now.model == name and selection.before == work:
+        return replace(said, title=f"The student answers already: {said.title}")
+    host.choose(Chosen(name, selection.now.level if selection.now else None), before=work)
     if work:
         remember(project, work)
-    return _on_trial(_report(f"The student answers from now on: {ready.served.model}", ready, work), project, selection)
+    return replace(said, title=f"The student answers from now on: {said.title}")
 
 
 @click.command()
@@ -138,26 +147,74 @@ def _wait_for_idle(selection: Selection, words: str) -> None:
         raise Refused("the agent is still working", next_step=f"{words}, when it has answered")
 
 
-def _on_trial(said: Report, project: Project, selection: Selection) -> Report:
-    """The report, with who answers while a release is on trial."""
-    from machine.tinker.served import trial_of
-
-    trial = trial_of(project.root)
-    if trial is None:
-        return said
-    if not selection.follows:
-        return replace(said, notes=[*said.notes, f"{trial.release} is on trial, which this Pi cannot draw: update Pi"])
-    drawn = f"{trial.release} is on trial: {trial.model} answers {trial.share:.0%} of the {trial.unit}s"
-    return replace(said, notes=[*said.notes, f"{drawn}, the model that you work with the others"])
+def _in_a_shell(project: Project, host: Host) -> Report:
+    ready = _ready(project, host)
+    said = _report(project, f"The student of this project is {ready.served.model}", ready, None)
+    follows = f"a Pi that is set to {VIRTUAL} follows with its next request"
+    return replace(said, notes=[*said.notes, follows, _OLD], next_step=f"pi --model {VIRTUAL}")
 
 
-def _report(title: str, ready: _Ready, work: Chosen | None, next_step: str = "machine work") -> Report:
-    from machine.tinker.served import BASE
+def _on_trial(project: Project, trial: "Trial", work: Chosen | None, others: str, where: "Endpoint") -> Report:
+    """Who answers while a release is in trial; `others` says who answers what it does not."""
+    from machine.tinker.served import answers
 
-    served = ready.served
-    why = "the service's default base model; nothing is released" if served.why == BASE else f"release {served.why}"
+    rows = [
+        ("In trial", _share(project, trial)),
+        ("The others", others),
+        ("Weights", trial.weights),
+        ("Served by", where.destination),
+    ]
+    notes = _forced(project, trial.release)
+    if not answers(where, trial.weights):
+        notes.append(f"WARNING: {trial.model} does not answer now, and a turn that fails counts against it")
+    told = {"release": trial.release, "model": trial.model, "share": trial.share, "unit": trial.unit}
+    data: dict[str, Any] = {
+        "model": trial.model,
+        "weights": trial.weights,
+        "why": trial.release,
+        "sample": None,
+        "trial": told,
+    }
+    data["work"] = asdict(work) if work else None
+    title = f"{trial.release}, in trial, in {trial.share:.0%} of the {trial.unit}s"
+    return Report(title, rows=rows, notes=notes, next_step="machine work", data=data)
+
+
+def _share(project: Project, trial: "Trial") -> str:
+    from machine.release.glance import progress
+
+    asked, turns = progress(project.releases, trial.release)
+    so_far = f"{asked} of {turns} so far" if turns else f"{asked} so far"
+    return f"{trial.model} answers {trial.share:.0%} of the {trial.unit}s, {so_far}"
+
+
+def _forced(project: Project, release: str) -> list[str]:
+    """What is loud for ever of a release that was activated against the rules."""
+    from machine.release import log
+    from machine.release.standing import ledger
+
+    standing = ledger(log.look(project.releases)[0]).releases.get(release)
+    if standing is None or not standing.forced:
+        return []
+    return [f"WARNING: {release} was activated against the rules; the reason given was: {standing.forced}"]
+
+
+def _report(project: Project, title: str, ready: _Ready, work: Chosen | None) -> Report:
+    from machine.tinker.served import BASE, trial_of
+
+    served, trial = ready.served, trial_of(project.root)
+    released = served.why != BASE
+    why = f"release {served.why}" if released else "the service's default base model; nothing is released"
     rows = [("Weights", served.weights), ("Why", why), ("Served by", ready.where.destination)]
     rows += [("It said", ready.said)] if ready.said is not None else []
-    rows += [("Your model", f"{work.model}, thinking {work.level}" if work.level else work.model)] if work else []
+    rows += [("Your model", _named(work))] if work else []
+    notes = _forced(project, served.why) if released else []
+    if trial is not None:
+        notes.append(f"{trial.release} is in trial, which goes on in Pi 1.6 or later, with /machine student")
     data = {"model": served.model, "weights": served.weights, "why": served.why, "sample": ready.said}
-    return Report(title, rows=rows, next_step=next_step, data=data | {"work": asdict(work) if work else None})
+    whole: dict[str, Any] = data | {"work": asdict(work) if work else None}
+    return Report(title, rows=rows, notes=notes, next_step="machine work", data=whole)
+
+
+def _named(work: Chosen) -> str:
+    return f"{work.model}, thinking {work.level}" if work.level else work.model

@@ -176,8 +176,24 @@ def judged(tagging: Tagging, kept: Kept, what: "Said") -> Kept:
         fresh = note(project, tagging.session, trial.release, kept.rows[0].source.entries[0], what)
         words = settle(project, trial.release) if fresh else None
     except MachineError as error:
-        words = f"what came of it is not noted for the trial: {error.whole}"
+        words = f"the trial could not take this in: {error.whole}"
     return replace(kept, notes=[*kept.notes, words]) if words else kept
+
+
+def taken_back(project: Project, rows: Sequence[Row]) -> list[str]:
+    """Forgets, for a trial that is on, the correction of the turn that `rows` are of; what is to be said of that."""
+    from machine.tinker.served import trial_of
+
+    try:
+        trial = trial_of(project.root)
+        if trial is None or not rows:
+            return []
+        from machine.release.outcomes import take_back
+
+        found = take_back(project, trial.release, rows[0].source.entries[0])
+    except MachineError as error:
+        return [f"the trial counts it still: {error.whole}"]
+    return [f"the trial of {trial.release} counts that turn as answered again"] if found else []
 
 
 def saved(kept: Kept) -> Report:

@@ -6,11 +6,10 @@ service, and holds from Pi's next request on.
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 
-from machine.errors import Refused
+from machine.errors import Refused, StoreError
 from machine.evals.proof import prove
 from machine.evals.sample import Asker
 from machine.release import log
@@ -64,18 +63,18 @@ def activate(
     candidate = standing.candidate
     if candidate is None or standing.stage == "draft":
         raise Refused(
-            f"{standing.release} has no candidate, so there is nothing to activate", next_step=standing.next_step
+            f"{standing.release} v{standing.version} has no candidate, so there is nothing to activate",
+            next_step=standing.next_step,
         )
+    if found.is_active:
+        raise Refused(f"{standing.release} v{standing.version} is active already", next_step=standing.next_step)
     if not forced:
-        _refuse_unearned(found)
+        refuse_unearned(found)
     registered(service, where, standing, found.preregistration)
     before = served(project.root)
     after = Served(model_name(standing), candidate.weights, standing.release)
-    data: dict[str, Any] = msgspec.to_builtins(
-        Activation(standing.release, standing.version, after.model, after.weights, forced)
-    )
-    data["before"] = msgspec.to_builtins(before) if before else None
-    log.append(project.releases, standing.release, standing.version, "activated", data)
+    activation = Activation(standing.release, standing.version, after.model, after.weights, forced, before)
+    log.append(project.releases, standing.release, standing.version, "activated", msgspec.to_builtins(activation))
     _end_trial(project, standing.release)
     serve(project.root, after)
     return Moved(before, after)
@@ -102,26 +101,32 @@ def registered(service: Service, where: Endpoint, standing: Standing, found: Pre
 def roll_back(project: Project, reason: str) -> Moved:
     """Moves the alias back to what was the student before the active release, and enters it in the log.
 
-    Nothing is asked of the service, and a broken log is in nobody's way: the base model of the release becomes the
-    student then.
+    Nothing is asked of the service, and a log that is broken or cannot be written is in nobody's way: where it is
+    broken, the base model of the release becomes the student.
 
     Raises:
         Refused: no release is active.
+        StoreError: what is served cannot be read or written.
     """
-    entries, broken = log.look(project.releases)
-    now, before = ledger(entries).now, served(project.root)
-    if now is None and not (broken and before and before.why != BASE):
+    try:
+        entries, broken = log.look(project.releases)
+    except StoreError as error:
+        entries, broken = [], [error.message]
+    found, before = ledger(entries), served(project.root)
+    now = found.now
+    if now is None and (before is None or before.why == BASE):
         raise Refused("no release is active, so there is none to roll back", next_step="machine release status")
     release, version = (now.release, now.version) if now else (before.why if before else "", 0)
-    after = (None if broken or now is None else _previous(entries, now)) or _base_of_student(before)
-    serve(project.root, after)
-    _end_trial(project, release)
-    try:
+    after = (None if broken else _previous(found)) or _base_of_student(before)
+    unlogged = ""
+    try:  # first the log: what a crash leaves undone after it, `reconcile` does
         about = {"reason": reason, "to": msgspec.to_builtins(after)}
         log.append(project.releases, release, version, "rolled back", about)
-    except Refused as error:
-        return Moved(before, after, error.message)
-    return Moved(before, after)
+    except (Refused, StoreError) as error:
+        unlogged = error.message
+    serve(project.root, after)
+    _end_trial(project, release)
+    return Moved(before, after, unlogged)
 
 
 def reconcile(project: Project, found: Ledger) -> str:
@@ -129,22 +134,29 @@ def reconcile(project: Project, found: Ledger) -> str:
     now, student = found.now, served(project.root)
     if now is None and (student is None or student.why == BASE):
         return ""
-    if now is not None and student is not None and (student.model, student.why) == (now.model, now.release):
+    if now is not None and student == now.served:
         return ""
-    wanted = Served(now.model, now.weights, now.release) if now else _base_of_student(student)
+    wanted = now.served if now else _base_of_student(student)
     serve(project.root, wanted)
-    return f"the student was {student.model if student else 'none'}, and the log says {wanted.model}: it is that now"
+    was = f"{student.model} ({student.why})" if student else "none"
+    return f"the student was {was}, and by the log of releases it is {wanted.model} ({wanted.why}): it is that now"
 
 
-def _refuse_unearned(found: Summary) -> None:
+def refuse_unearned(found: Summary) -> None:
+    """Refuses to activate what has not earned it.
+
+    Raises:
+        Refused: the log is broken, the release is not eligible or not what was frozen, or somebody else decides.
+    """
     standing = found.standing
     loud = 'or, against the rules and on record for ever, machine release activate {} --force "the reason"'
     step = f"{standing.next_step}; {loud.format(standing.release)}"
     if found.broken:
         raise Refused(f"the log of releases is broken: {found.broken[0]}", next_step="machine release verify")
-    if standing.stage != "eligible":
-        why = f" ({standing.why})" if standing.why else ""
-        raise Refused(f"{standing.release} is {standing.stage}{why}, not eligible", next_step=step)
+    try:
+        standing.refuse_unless("activate")
+    except Refused as error:
+        raise Refused(error.message, next_step=step) from error
     if found.changed:
         raise Refused(f"{standing.release} is not what was frozen: {'; '.join(found.changed)}", next_step=step)
     deciders = found.preregistration.decides if found.preregistration else ()
@@ -155,13 +167,15 @@ def _refuse_unearned(found: Summary) -> None:
         )
 
 
-def _previous(entries: list[log.Entry], now: Activation) -> Served | None:
-    """What was the student before the active release was activated."""
-    for entry in reversed(entries):
-        if entry.step == "activated" and (entry.release, entry.version) == (now.release, now.version):
-            before = entry.data.get("before")
-            return msgspec.convert(before, Served) if before else None
-    return None
+def _previous(found: Ledger) -> Served | None:
+    """What becomes the student when the active release is rolled back: the one before it, else its base model."""
+    match found.active:
+        case [*_, earlier, _]:
+            return earlier.served
+        case [only] if only.before and only.before.why == BASE:
+            return only.before
+        case _:
+            return None
 
 
 def _base_of_student(student: Served | None) -> Served:

@@ -45,10 +45,14 @@ def candidate_of(run: Run, found: Preregistration, frozen_at: str) -> Candidate:
     """
     try:
         return _candidate(run, found, frozen_at)
-    except (KeyError, TypeError, AttributeError, msgspec.ValidationError) as error:
-        raise _edited(run, f"{type(error).__name__}: {error}") from error
+    except Refused:
+        raise
     except StoreError as error:
         raise _edited(run, error.message) from error
+    except KeyError as error:
+        raise _edited(run, f"an entry {error} is missing") from error
+    except (TypeError, AttributeError, ValueError, OverflowError) as error:
+        raise _edited(run, f"they do not have their form: {error}") from error
 
 
 def edited(run: Run, candidate: Candidate) -> list[str]:
@@ -118,7 +122,8 @@ def _broken(candidate: Candidate, config: dict[str, Any], found: Preregistration
     for name in ("rows", "steps", "rank", "learning_rate"):
         value, (least, most) = getattr(candidate, name), getattr(bounds, name)
         if not least <= value <= most:
-            yield f"{name.replace('_', ' ')} {value:g}, and {least:g} to {most:g} was preregistered"
+            figures = f"{_figure(least)} to {_figure(most)}"
+            yield f"{name.replace('_', ' ')} {_figure(value)}, and {figures} was preregistered"
     if candidate.tokens > bounds.tokens:
         yield f"{candidate.tokens:,} tokens, and at most {bounds.tokens:,} was preregistered"
     if candidate.cost is None:
@@ -129,6 +134,10 @@ def _broken(candidate: Candidate, config: dict[str, Any], found: Preregistration
         yield f"it trained {config['recipe']['model']}, and {found.model} was preregistered"
     if config["data"]["rows_sha256"] != found.data.sha256:
         yield f"it trained on other rows than the {found.data.rows} that were preregistered (their digest differs)"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def _cost(config: dict[str, Any], tokens: int) -> float | None:

@@ -5,6 +5,7 @@ is filled with what is known: the recipe's model and figures, and the rows that 
 template leaves open is taken from the project's own (`evals/suite.jsonl`), or, for repositories, drawn anew.
 """
 
+import contextlib
 import importlib.resources
 import json
 import math
@@ -22,7 +23,7 @@ from machine.evals.case import named, used_functions
 from machine.evals.compare import FIRST_TAG
 from machine.evals.suite import read_suite, suite_text, trained_on
 from machine.release import log
-from machine.release.preregistration import FILE, ID, Cases, Preregistration, Repair, read_preregistration
+from machine.release.preregistration import FILE, ID, Cases, Repair, read_preregistration
 from machine.release.seal import RECIPE, Place, training_rows, training_side
 from machine.release.standing import Standing, ledger
 from machine.store.files import private_folder, write_private
@@ -33,6 +34,8 @@ BLANK = "blank"
 SUITE = "suite.jsonl"
 _LONGEST = 4096
 """Tokens that a row is reckoned with, at most, for the bound on tokens."""
+_SLOWEST = 1e-5
+"""The least learning rate that a draft allows, unless the recipe's is less."""
 
 
 def templates() -> list[str]:
@@ -58,23 +61,24 @@ def new(project: Project, release: str, source: str | None) -> tuple[Place, list
     if release in ledger(log.read(project.releases)).releases:
         raise Refused(f"there is a release {release} already", next_step=f"machine release status {release}")
     place = Place(project.releases, release, 1)
-    if place.folder.exists() and any(place.folder.iterdir()):
+    if place.folder.exists() and not (place.folder.is_dir() and not any(place.folder.iterdir())):
         raise Refused(f"{place.folder} is there already, of no release that the log knows", next_step="move it away")
     template = _template(source or (release if release in templates() else BLANK))
-    text = template.joinpath(FILE).read_text("utf-8")
-    filled = string.Template(text).safe_substitute(_known(project, release))
+    filled = string.Template(_text(template)).safe_substitute(_known(project, release))
     project.make()
     private_folder(place.folder)
     try:
         write_private(place.file, filled.encode())
-        suites = template.joinpath("suites")
-        for file in sorted(suites.iterdir(), key=lambda each: each.name) if suites.is_dir() else []:
-            _put(place.folder / "suites" / file.name, file.read_bytes())
+        for name, data in _suites(template):
+            _put(place.folder / "suites" / name, data)
+        _refuse_other_id(source or template.name, place)
         missing = [*_without_trained(project, place), *_open_suites(project, place)]
+        log.append(project.releases, release, 1, "drafted", {"template": source or template.name})
     except BaseException:
-        shutil.rmtree(place.folder.parent, ignore_errors=True)
+        shutil.rmtree(place.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            place.folder.parent.rmdir()  # where nothing else lies in it
         raise
-    log.append(project.releases, release, 1, "drafted", {"template": source or template.name})
     return place, missing
 
 
@@ -82,11 +86,16 @@ def amend(project: Project, standing: Standing, reason: str) -> Place:
     """Begins the next version, a copy of the one before for editing; the one before stays as it is.
 
     Raises:
-        Refused: the release is a draft, or in trial.
+        UsageError: no reason is given.
+        Refused: the release is a draft, or in trial; or its preregistration is gone.
     """
     standing.refuse_unless("amend")
+    if not reason.strip():
+        raise UsageError("an amendment needs a reason", next_step="say why with --reason")
     before = Place(project.releases, standing.release, standing.version)
     place = Place(project.releases, standing.release, standing.version + 1)
+    if not before.file.is_file():
+        raise Refused(f"{before.file} is gone, so there is nothing to amend", next_step=f"put {before.file} back")
     shutil.rmtree(place.folder, ignore_errors=True)  # what a crash left of an amendment that the log does not know
     private_folder(place.folder)
     _put(place.file, before.file.read_bytes())
@@ -100,7 +109,9 @@ def amend(project: Project, standing: Standing, reason: str) -> Place:
 def _template(source: str) -> Traversable:
     if source in templates():
         return _packaged().joinpath(source)
-    path = Path(source).expanduser()
+    path = Path(source)
+    with contextlib.suppress(RuntimeError):  # the home of nobody
+        path = path.expanduser()
     folder = path.parent if path.name == FILE else path
     if not (folder / FILE).is_file():
         raise UsageError(
@@ -108,6 +119,33 @@ def _template(source: str) -> Traversable:
             next_step=f"give one of {', '.join(templates())}, or a folder that holds {FILE}",
         )
     return folder
+
+
+def _text(template: Traversable) -> str:
+    file = template.joinpath(FILE)
+    try:
+        return file.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Refused(f"{file} is no template: {error}", next_step="give a file of text, in UTF-8") from error
+
+
+def _suites(template: Traversable) -> list[tuple[str, bytes]]:
+    """The files beside a template's preregistration: suites, and functions that score."""
+    folder = template.joinpath("suites")
+    files = [file for file in folder.iterdir() if file.is_file()] if folder.is_dir() else []
+    try:
+        return [(file.name, file.read_bytes()) for file in sorted(files, key=lambda each: each.name)]
+    except OSError as error:
+        raise Refused(f"{folder} cannot be read: {error}", next_step=f"make {folder} readable for you") from error
+
+
+def _refuse_other_id(source: str, place: Place) -> None:
+    found = read_preregistration(place.file)
+    if found.id != place.release:
+        raise Refused(
+            f"{source}: id: the template is of {found.id} alone, and {place.release} is asked for",
+            next_step="write `id: $id` into the template",
+        )
 
 
 def _packaged() -> Traversable:
@@ -122,14 +160,15 @@ def _known(project: Project, release: str) -> dict[str, str]:
     tokens = steps * config.batch_size * min(config.max_length, _LONGEST)
     return {
         "id": release,
-        "model": json.dumps(config.model),
+        "model": json.dumps(config.model, ensure_ascii=False),
         "rows": str(rows),
         "rows_least": str(max(1, rows // 2)),
         "rows_most": str(rows * 2),
         "sha256": sha256,
         "steps_most": str(steps * 2),
         "rank": str(config.rank),
-        "rate_most": f"{config.learning_rate:.1e}",
+        "rate_least": f"{min(config.learning_rate, _SLOWEST):.12g}",
+        "rate_most": f"{config.learning_rate:.12g}",
         "tokens_most": str(tokens),
         "cost_most": "5.0",
     }
@@ -151,7 +190,7 @@ def _open_suites(project: Project, place: Place) -> list[str]:
             _put(path, tasks_text(draw(suite.least)))
         elif not _from_project(project, place, path, regression=name == FIRST_TAG):
             missing.append(f"write {path} (at least {suite.least} cases)")
-    return missing + _placeholders(found, place)
+    return missing + [f"write {entry} in {place.file}" for entry in found.unwritten()]
 
 
 def _without_trained(project: Project, place: Place) -> list[str]:
@@ -167,12 +206,6 @@ def _without_trained(project: Project, place: Place) -> list[str]:
                 _put(path, suite_text(case for case in cases if case.id not in leaked))
                 said.append(f"{len(leaked)} cases of {file} are left out, since they are trained on: {named(leaked)}")
     return said
-
-
-def _placeholders(found: Preregistration, place: Place) -> list[str]:
-    """What is still the template's own words."""
-    blank = "What it is, in a few words"
-    return [f"say in {place.file} what the behaviour is"] if found.title == blank else []
 
 
 def _from_project(project: Project, place: Place, path: Path, *, regression: bool) -> bool:

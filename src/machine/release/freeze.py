@@ -35,6 +35,8 @@ def freeze(project: Project, standing: Standing) -> tuple[Seal, list[str]]:
     standing.refuse_unless("freeze")
     place = Place(project.releases, standing.release, standing.version)
     found = place.read()
+    if unwritten := found.unwritten():
+        raise Refused(f"{place.file}: {', '.join(unwritten)} is not written yet", next_step=f"write it in {place.file}")
     _refuse_other_rows(project, place, found)
     trained = expand(training_side(project))
     sizes = {name: _checked(place, name, suite, trained) for name, suite in found.suites.items()}
@@ -62,6 +64,8 @@ def _checked(place: Place, name: str, suite: Cases | Repair, trained: list[Targe
     path = suite_path(place, suite.file)
     if not path.exists():
         raise Refused(f"{path} is not there: it is suites.{name}", next_step=f"write it: {suite.least} cases at least")
+    if path.is_file() and not path.read_bytes().strip():
+        raise Refused(f"{path} is empty: it is suites.{name}", next_step=f"write {suite.least} cases at least into it")
     if isinstance(suite, Repair):
         tasks = read_tasks(path)
         for task in tasks:

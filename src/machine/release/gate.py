@@ -18,13 +18,14 @@ from machine.agentic.attempt import Attempt
 from machine.agentic.run import LIMITS, Model, attempt_all
 from machine.dataset.controls import special_tokens
 from machine.dataset.targets import Target, expand
+from machine.errors import Refused
 from machine.evals.case import Case, used_functions
-from machine.evals.evaluation import Evaluation, Subject, evaluate
+from machine.evals.evaluation import Subject, evaluate, function_hashes
 from machine.evals.proof import prove
-from machine.evals.record import Retention
+from machine.evals.record import Asking, Record, Retention, differences, read_record
 from machine.evals.retention import measure
 from machine.evals.sample import Asker, Parameters
-from machine.evals.suite import refuse_trained
+from machine.evals.suite import refuse_trained, suite_hash
 from machine.release import log
 from machine.release.candidate import edited
 from machine.release.gates.arms import Arm, Measured, from_attempts, from_record
@@ -189,8 +190,8 @@ class _Asking:
         if suite in self.gates.suites.tasks:
             attempts, folder = self._attempts(suite, arm)
             return from_attempts(suite, arm, attempts, f"{folder.name}/attempts.jsonl")
-        found = self._evaluated(f"{suite}-{arm}", arm, self._cases(suite, arm), with_retention=suite == self._first)
-        return from_record(suite, arm, found.record, f"{suite}-{arm}.json")
+        record = self._evaluated(f"{suite}-{arm}", arm, self._cases(suite, arm), with_retention=suite == self._first)
+        return from_record(suite, arm, record, f"{suite}-{arm}.json")
 
     def result(self, name: str, measured: dict[tuple[str, Arm], Measured]) -> Result:
         """The verdict of a gate."""
@@ -212,14 +213,28 @@ class _Asking:
                 arms = {arm: [measured[suite, arm] for suite in self.gates.suites.cases] for arm in _PLAIN}
                 return sanity(name, gate, arms["base"], arms["candidate"], special_tokens(self.student.tokenizer))
 
-    def _evaluated(self, name: str, arm: Arm, cases: list[Case], *, with_retention: bool = False) -> Evaluation:
+    def _evaluated(self, name: str, arm: Arm, cases: list[Case], *, with_retention: bool = False) -> Record:
         gates = self.gates
         self._lay_functions(cases)
         others = measure if with_retention and arm != "control" and self._wants_retention() else None
-        found = evaluate(self.service, self._subject(name, arm), cases, self.how, gates.folder, self.progress, others)
-        if others and found.record.retention:
-            self.retention[arm] = found.record.retention
-        return found
+        subject = self._subject(name, arm)
+        record = self._asked_before(subject, cases)
+        if record is None or (others and not record.retention):
+            record = evaluate(self.service, subject, cases, self.how, gates.folder, self.progress, others).record
+        if others and record.retention:
+            self.retention[arm] = record.retention
+        return record
+
+    def _asked_before(self, subject: Subject, cases: Sequence[Case]) -> Record | None:
+        """The record of a suite that was asked to its end before the gates were interrupted, if it is of this one."""
+        folder = self.gates.folder
+        try:
+            record = read_record(folder, subject.name)
+        except Refused:
+            return None
+        asking = Asking(suite_hash(cases), self.how, self.student.renderer_name, function_hashes(cases, folder))
+        same = (record.model, record.proof.path) == (self.student.model, subject.path)
+        return record if same and not differences(record, asking) else None
 
     def _subject(self, name: str, arm: Arm) -> Subject:
         if arm == "candidate":

@@ -14,16 +14,17 @@ from typing import Any
 import msgspec
 
 from machine.agentic.task import Task, draw, read_tasks, tasks_text
-from machine.dataset.targets import Target
+from machine.dataset.repeats import normalised
+from machine.dataset.targets import Target, text_of
 from machine.errors import Refused, UsageError
-from machine.evals.case import Case
+from machine.evals.case import Case, messages_fault
 from machine.evals.suite import read_suite, suite_text
 from machine.release import log
 from machine.release.holdout import overlap
 from machine.release.preregistration import Cases, Preregistration, Repair
 from machine.release.seal import Place
 from machine.release.standing import Standing
-from machine.store.files import private_folder, write_private
+from machine.store.files import explained, private_folder, write_private
 from machine.store.project import Project
 from machine.trace import canonical
 
@@ -82,6 +83,7 @@ def suites(
         given = _take(project, place, standing, found, files, trained)
     else:
         given = dict(standing.gating["given"])
+        _refuse_others(standing, found, given, files)
     for name, digest in given.items():
         path = folder / f"{name}.jsonl"
         if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest.rpartition(" ")[2]:
@@ -103,6 +105,8 @@ def _take(
 ) -> dict[str, str]:
     """Takes what is from outside, keeps it, and enters it in the log."""
     _refuse_unasked(found, files)
+    _refuse_missing(found, files)
+    own = _folder(place, standing)
     ready: dict[str, bytes] = {}
     given = {}
     for name, suite in found.suites.items():
@@ -111,9 +115,9 @@ def _take(
         if isinstance(suite, Repair):
             ready[name], source = tasks_text(draw(suite.least)), f"{suite.least} fresh seeds"
         else:
-            ready[name], source = _from_outside(project, name, suite, files[name], trained)
+            ready[name], source = _from_outside(project, name, suite, files[name], trained, own)
         given[name] = f"{source}, {hashlib.sha256(ready[name]).hexdigest()}"
-    folder = private_folder(_folder(place, standing))
+    folder = private_folder(own)
     for name, data in ready.items():
         write_private(folder / f"{name}.jsonl", data)
     about: dict[str, Any] = {"run": folder.name, "given": given}
@@ -122,11 +126,16 @@ def _take(
 
 
 def _from_outside(
-    project: Project, name: str, suite: Cases, path: Path, trained: Sequence[Target]
+    project: Project, name: str, suite: Cases, path: Path, trained: Sequence[Target], own: Path
 ) -> tuple[bytes, str]:
-    """A file from outside, checked, and what the log says of where it is from."""
+    """A file from outside, checked, and what the log says of where it is from. `own` is where it is to be kept."""
+    if not path.is_file():
+        raise Refused(f"{path} is no file; it is to be the suite {name}", next_step="give the path of a suite (JSONL)")
+    if not path.read_bytes().strip():
+        raise Refused(f"{path} holds no case", next_step=f"give at least {suite.least} cases")
     cases = read_suite(path)
-    _refuse_known(project, name, path, cases)
+    _refuse_repeats(path, cases)
+    _refuse_known(project, name, path, cases, own)
     if scorers := sorted({case.id for case in cases if case.scorer.kind == "python"}):
         raise Refused(
             f"{path}: case {scorers[0]} is scored by a function, which a suite from outside may not bring along",
@@ -154,6 +163,9 @@ def _refuse_unasked(found: Preregistration, files: Mapping[str, Path]) -> None:
             f"{found.id} has no suite from outside that is called {unknown[0]!r} ({expected})",
             next_step=f"machine release gate {found.id} --help",
         )
+
+
+def _refuse_missing(found: Preregistration, files: Mapping[str, Path]) -> None:
     if missing := [name for name in found.external if name not in files]:
         raise UsageError(
             f"the suite {missing[0]!r} comes from outside: at least {found.suites[missing[0]].least} cases that nobody "
@@ -162,17 +174,45 @@ def _refuse_unasked(found: Preregistration, files: Mapping[str, Path]) -> None:
         )
 
 
-def _refuse_known(project: Project, name: str, path: Path, cases: Sequence[Case]) -> None:
-    """Refuses a file that lies in the store, or whose questions a suite of the store already asks."""
+def _refuse_others(
+    standing: Standing, found: Preregistration, given: Mapping[str, str], files: Mapping[str, Path]
+) -> None:
+    """Refuses another file for a suite than the one that was taken already."""
+    _refuse_unasked(found, files)
+    for name, path in files.items():
+        if hashlib.sha256(suite_text(read_suite(path)) if path.is_file() else b"").hexdigest() not in given[name]:
+            before = given[name].rpartition(", ")[0]
+            raise Refused(
+                f"{path}: another {name} was given to the gates of this candidate already ({before})",
+                next_step=f"machine release gate {standing.release}, which goes on with that one",
+            )
+
+
+def _refuse_repeats(path: Path, cases: Sequence[Case]) -> None:
+    """Refuses cases that ask one thing several times, and count it as often."""
+    asked: dict[bytes, str] = {}
+    for case in cases:
+        other = asked.setdefault(canonical([list(case.messages), list(case.tools)]), case.id)
+        if other != case.id:
+            raise Refused(
+                f"{path}: cases {other} and {case.id} ask the same, which counts once", next_step=f"take out {case.id}"
+            )
+
+
+def _refuse_known(project: Project, name: str, path: Path, cases: Sequence[Case], own: Path) -> None:
+    """Refuses a file that lies in the store, or whose questions a suite of the store already asks.
+
+    What lies in `own` was put there by a crash, and was never asked: the log does not know of it.
+    """
     if path.resolve().is_relative_to(project.folder.resolve()):
         raise Refused(
             f"{path} lies in the project's store: a holdout comes from outside", next_step="give another file"
         )
     asked = {_question(case): case.id for case in cases}
     for other in sorted([*project.evals.glob("*.jsonl"), *project.releases.glob("*/v*/**/*.jsonl")]):
-        for line in other.read_bytes().split(b"\n"):
+        for line in [] if other.parent == own else _lines(other):
             known = _question_of_line(line)
-            if known in asked:
+            if known is not None and known in asked:
                 where = other.relative_to(project.folder)
                 raise Refused(
                     f"{path}: case {asked[known]} is in the store already ({where}), so it is no holdout",
@@ -180,15 +220,27 @@ def _refuse_known(project: Project, name: str, path: Path, cases: Sequence[Case]
                 )
 
 
-def _question(case: Case) -> bytes:
-    return hashlib.sha256(canonical(list(case.messages))).digest()
+def _lines(path: Path) -> list[bytes]:
+    with explained(path):
+        return path.read_bytes().split(b"\n") if path.is_file() else []
 
 
-def _question_of_line(line: bytes) -> bytes:
+_Question = tuple[tuple[str, str], ...]
+"""Who says what, whatever its case and spacing, and whatever the system prompt."""
+
+
+def _question(case: Case) -> _Question:
+    said = [message for message in case.messages if message.get("role") != "system"]
+    return tuple((str(message.get("role")), normalised(text_of(message))) for message in said)
+
+
+def _question_of_line(line: bytes) -> _Question | None:
+    """None where the line is none of a suite."""
     try:
-        return _question(msgspec.json.decode(line, type=Case))
-    except msgspec.MsgspecError:  # a line of another kind of file
-        return b""
+        case = msgspec.json.decode(line, type=Case)
+    except (msgspec.MsgspecError, RecursionError):
+        return None
+    return None if messages_fault(case) else _question(case)
 
 
 def _folder(place: Place, standing: Standing) -> Path:

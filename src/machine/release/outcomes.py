@@ -149,6 +149,23 @@ def note(project: Project, session: "Session", release: str, turn: str, what: Sa
     return [*fresh, said]
 
 
+def take_back(project: Project, release: str, turn: str) -> list[Outcome]:
+    """Forgets that the user corrected a turn: it counts as answered, until its session tells otherwise.
+
+    Returns what is new: nothing, where that turn was not drawn or not corrected. A trial that has ended stays ended.
+
+    Raises:
+        StoreError: as `collect`.
+    """
+    if not _file(project, release).exists():
+        return []
+    with _writing(project, release) as file:
+        said = [each for each in _held(file).values() if each.turn == turn and each.what == "corrected"]
+        fresh = [msgspec.structs.replace(each, at=now(), what="answered") for each in said]
+        _append(file, fresh)
+    return fresh
+
+
 def tally(project: Project, release: str) -> Tally:
     """The outcomes of a trial, arm by arm.
 

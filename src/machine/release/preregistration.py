@@ -6,6 +6,8 @@ the trial and what ends it early, and who decides. Once frozen it does not chang
 """
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,17 +16,21 @@ import yaml
 
 from machine.errors import Refused
 from machine.release.stops import Stops
+from machine.trace import well_formed
 
 FILE = "preregistration.yaml"
 ID = re.compile(r"[A-Z]{2,8}-[0-9]{3,6}")
 """What a release is called: `BR-001`."""
+LARGEST = 1 << 20
+"""Bytes that the file may have."""
+_FILE = re.compile(r"suites/[A-Za-z0-9_-][A-Za-z0-9._ -]*")
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
 _Share = Annotated[float, msgspec.Meta(gt=0, lt=1)]
 _Part = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Text = Annotated[str, msgspec.Meta(min_length=1)]
-_Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _-]{0,39}$")]
-_Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
+_Name = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9 _-]{0,39}\Z")]
+_Digest = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -39,7 +45,7 @@ class Bounds(_Strict, frozen=True, kw_only=True):
     rank: tuple[_Positive, _Positive]
     learning_rate: tuple[Annotated[float, msgspec.Meta(gt=0, le=1)], Annotated[float, msgspec.Meta(gt=0, le=1)]]
     tokens: _Positive
-    cost: Annotated[float, msgspec.Meta(ge=0)]
+    cost: Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class Data(_Strict, frozen=True, kw_only=True):
@@ -59,7 +65,7 @@ class Sampling(_Strict, frozen=True, kw_only=True):
 
 
 class Cases(_Strict, frozen=True, kw_only=True, tag_field="kind", tag="cases"):
-    """Questions with scorers (see `evals.case`), at least `least` of them, in a file beside this one.
+    """Questions with scorers (see `evals.case`), at least `least` of them, in a file of `suites/` beside this one.
 
     Without a `file` they are external: a file that is given when the gates are run, and was never in the store before.
     Its cases may not repeat what was trained on, nor be nearer to it than `near` (Jaccard similarity of word triples).
@@ -158,7 +164,7 @@ class Trial(_Strict, frozen=True, kw_only=True):
 class Preregistration(_Strict, frozen=True, kw_only=True):
     """The whole of it. `decides` names those who may activate; empty: whoever works in the project."""
 
-    id: Annotated[str, msgspec.Meta(pattern=f"^{ID.pattern}$")]
+    id: Annotated[str, msgspec.Meta(pattern=rf"^{ID.pattern}\Z")]
     title: _Text
     behaviour: _Text
     model: _Text
@@ -175,6 +181,12 @@ class Preregistration(_Strict, frozen=True, kw_only=True):
         """The suites that are given from outside when the gates are run."""
         return [name for name, suite in self.suites.items() if isinstance(suite, Cases) and suite.file is None]
 
+    def unwritten(self) -> list[str]:
+        """The entries that are still a template's `<words>` about what belongs there."""
+        texts = {"title": self.title, "behaviour": self.behaviour}
+        texts |= {f"gates.{n}.instruction": g.instruction for n, g in self.gates.items() if isinstance(g, Control)}
+        return [entry for entry, text in texts.items() if text.strip().startswith("<") and text.strip().endswith(">")]
+
     def files(self) -> dict[str, str]:
         """The file of each suite that has one, relative to the preregistration."""
         return {name: suite.file for name, suite in self.suites.items() if suite.file is not None}
@@ -188,46 +200,100 @@ def read_preregistration(path: Path) -> Preregistration:
             names the entry).
     """
     try:
-        plain = yaml.load(path.read_bytes(), Loader=_Loader)
+        data = path.read_bytes()
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}", next_step="machine release new") from error
+    if len(data) > LARGEST:
+        raise Refused(f"{path} has {len(data):,} bytes, and {LARGEST:,} are enough", next_step=f"mend {path}")
+    try:
+        plain = yaml.load(data, Loader=_Loader)
     except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise Refused(f"{path} is not YAML: {' '.join(str(error).split())}", next_step=f"mend {path}") from error
     try:
         found = msgspec.convert(plain, Preregistration, strict=False)
     except msgspec.ValidationError as error:
-        raise Refused(f"{path}: {error}", next_step=f"mend {path}") from error
+        raise Refused(f"{path}: {_wrong(plain, error)}", next_step=f"mend {path}") from error
     if fault := _fault(found):
         raise Refused(f"{path}: {fault}", next_step=f"mend {path}")
     return found
 
 
 class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, for which an entry that is there twice is a fault."""
+    """YAML's safe loader, for which a repeated entry, an alias, and half a character are faults."""
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node."""
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.MarkedYAMLError(problem="aliases are not read", problem_mark=mark)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping of a node."""
-        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
-        if twice := next((name for name in names if names.count(name) > 1), None):
+        names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
+        if twice := next((name for name, count in names.items() if count > 1), None):
             raise yaml.MarkedYAMLError(problem=f"{twice!r} is there twice", problem_mark=node.start_mark)
         return super().construct_mapping(node, deep)
+
+    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
+        """The text of a node."""
+        text = super().construct_scalar(node)
+        if isinstance(text, str) and not text.isascii() and well_formed(text) != text:
+            raise yaml.MarkedYAMLError(problem="half a surrogate pair is no text", problem_mark=node.start_mark)
+        return text
+
+
+def _wrong(plain: Any, error: msgspec.ValidationError) -> str:
+    """What is wrong with the plain values, and at which entry: msgspec does not say which of several by a name."""
+    for section, kind in (("suites", Suite), ("gates", Gate)):
+        each = plain.get(section) if isinstance(plain, dict) and f"`$.{section}" in str(error) else None
+        for name, value in each.items() if isinstance(each, dict) else ():
+            try:
+                msgspec.convert({name: value}, dict[_Name, kind], strict=False)  # type: ignore[valid-type]
+            except msgspec.ValidationError as found:
+                return _words(found, f"{section}.{name}")
+    return _words(error, "")
+
+
+def _words(error: msgspec.ValidationError, entry: str) -> str:
+    what, _, where = str(error).partition(" - at ")
+    if where.startswith("`key`"):
+        return f"{entry}: the name is not fit: {what}"
+    path = where.strip("`").removeprefix("$")
+    entry = (entry + (path.removeprefix("[...]") if entry else path)).strip(".")
+    return f"{entry}: {what}" if entry else what
 
 
 def _fault(found: Preregistration) -> str:
     """What contradicts itself, in words."""
+    return next(iter((*_bad_bounds(found), *_bad_suites(found), *_bad_gates(found))), "")
+
+
+def _bad_bounds(found: Preregistration) -> Iterator[str]:
     for name in ("rows", "steps", "rank", "learning_rate"):
         least, most = getattr(found.training, name)
         if least > most:
-            return f"training.{name}: the least, {least:g}, is more than the most, {most:g}"
+            yield f"training.{name}: the least, {least:.12g}, is more than the most, {most:.12g}"
+    least, most = found.training.rows
+    if not least <= found.data.rows <= most:
+        yield f"training.rows: the {found.data.rows} rows of data.rows are not within {least} to {most}"
+
+
+def _bad_suites(found: Preregistration) -> Iterator[str]:
     for name, file in found.files().items():
-        if Path(file).is_absolute() or ".." in Path(file).parts:
-            return f"suites.{name}.file: {file} does not lie beside the preregistration"
+        if not _FILE.fullmatch(file):
+            yield f"suites.{name}.file: {file!r} does not lie beside the preregistration as suites/NAME.jsonl"
+
+
+def _bad_gates(found: Preregistration) -> Iterator[str]:
+    cases = [name for name, suite in found.suites.items() if isinstance(suite, Cases)]
     for name, gate in found.gates.items():
         suite = getattr(gate, "suite", None)
         if suite is not None and suite not in found.suites:
-            return f"gates.{name}.suite: there is no suite called {suite!r} (there are {', '.join(found.suites)})"
-        if isinstance(gate, Drift) and not isinstance(found.suites[gate.suite], Cases):
-            return f"gates.{name}.suite: latency and length are measured on cases, {gate.suite!r} are repositories"
+            yield f"gates.{name}.suite: there is no suite called {suite!r} (there are {', '.join(found.suites)})"
+        elif isinstance(gate, Drift) and suite not in cases:
+            yield f"gates.{name}.suite: latency and length are measured on cases, {suite!r} are repositories"
+        elif isinstance(gate, Sanity) and not cases:
+            yield f"gates.{name}: it looks at the answers to suites of cases, and there is none"
     if not any(isinstance(gate, Improvement) for gate in found.gates.values()):
-        return "gates: none tests an improvement, so nothing would have to get better"
-    return ""
+        yield "gates: none tests an improvement, so nothing would have to get better"

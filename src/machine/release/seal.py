@@ -1,7 +1,8 @@
 """Seal: the digests that freezing takes, and what is no longer as it was.
 
-Sealed are the preregistration, every suite file, the built-in retention suite and the rows to train on. Nothing keeps a
-file from being edited; an edit is shown by `changes`, and fails the gates.
+Sealed are the preregistration, every suite file with the functions that score it, and the built-in retention suite; the
+rows to train on are in the preregistration. Nothing keeps a file from being edited; an edit is shown by `changes`, and
+fails the gates.
 """
 
 import hashlib
@@ -13,8 +14,10 @@ import msgspec
 from machine.dataset.select import rows_digest
 from machine.dataset.split import split
 from machine.errors import Refused
+from machine.evals.case import used_functions
 from machine.evals.retention import built_in_cases, built_in_passages, retention_hash
-from machine.release.preregistration import FILE, Preregistration, read_preregistration
+from machine.evals.suite import read_suite
+from machine.release.preregistration import FILE, Cases, Preregistration, read_preregistration
 from machine.store.project import Project
 from machine.trace import Row
 from machine.training.config import read_config
@@ -58,7 +61,7 @@ class Place:
 
 
 class Seal(msgspec.Struct, frozen=True):
-    """SHA-256 (hex) of what is frozen: the preregistration, each suite's file by its path, what retention asks."""
+    """SHA-256 (hex) of what is frozen: the preregistration, each suite's files by their paths, what retention asks."""
 
     preregistration: str
     suites: dict[str, str]
@@ -69,10 +72,10 @@ def seal(place: Place, found: Preregistration) -> Seal:
     """The seal of a version as it is now.
 
     Raises:
-        Refused: a file of a suite is missing (the message names it).
+        Refused: a file of a suite is missing, or is a link (the message names it).
     """
     suites = {}
-    for file in sorted(set(found.files().values())):
+    for file in sorted({*found.files().values(), *_functions(place, found)}):
         path = place.folder / file
         if path.is_symlink() or not path.resolve().is_relative_to(place.folder.resolve()):
             raise Refused(f"{path} is a link, or lies outside {place.folder}", next_step="put the file itself there")
@@ -85,10 +88,12 @@ def seal(place: Place, found: Preregistration) -> Seal:
 def changes(place: Place, sealed: Seal) -> list[str]:
     """What is not as it was when it was frozen, in words."""
     found = []
-    if _digest(place.file) != sealed.preregistration:
-        found.append(f"{FILE} was edited after it was frozen" if place.file.exists() else f"{FILE} is gone")
-    for file, digest in sealed.suites.items():
-        now = _digest(place.folder / file)
+    for file, digest in {FILE: sealed.preregistration, **sealed.suites}.items():
+        try:
+            now = _digest(place.folder / file)
+        except Refused as error:
+            found.append(f"{file} cannot be read ({error.message})")
+            continue
         if now != digest:
             found.append(f"{file} was edited after it was frozen" if now else f"{file} is gone")
     if sealed.retention != retention_hash(built_in_cases(), built_in_passages()):
@@ -114,6 +119,12 @@ def training_rows(project: Project) -> tuple[int, str]:
     """
     rows = training_side(project)
     return len(rows), rows_digest(rows)
+
+
+def _functions(place: Place, found: Preregistration) -> set[str]:
+    """The files, beside the suites, of the functions that score."""
+    suites = [place.folder / s.file for s in found.suites.values() if isinstance(s, Cases) and s.file is not None]
+    return {f"suites/{name}" for path in suites if path.exists() for name in used_functions(read_suite(path))}
 
 
 def _digest(path: Path) -> str:

@@ -18,6 +18,7 @@ from machine.errors import Refused
 from machine.release.candidate import Candidate
 from machine.release.log import Entry
 from machine.release.seal import Seal
+from machine.tinker.served import Served
 
 Stage = Literal[
     "draft", "frozen", "candidate", "gated", "trial", "eligible", "active", "superseded", "rolled back", "rejected"
@@ -34,6 +35,29 @@ _MAY: dict[str, frozenset[str]] = {
 }
 
 
+_DOING: dict[str, str] = {
+    "freeze": "be frozen",
+    "amend": "be amended",
+    "candidate": "get a candidate",
+    "gate": "go through its gates",
+    "trial": "go into trial",
+    "reject": "be rejected",
+    "activate": "be activated",
+}
+_STANDS: dict[Stage, str] = {
+    "draft": "is a draft that is not frozen yet",
+    "frozen": "is frozen, and has no candidate yet",
+    "candidate": "has a candidate that has not passed its gates yet",
+    "gated": "has passed its gates, and was not in trial yet",
+    "trial": "is in trial",
+    "eligible": "has earned its place, and is not active yet",
+    "active": "is active already",
+    "superseded": "was superseded",
+    "rolled back": "was rolled back",
+    "rejected": "was rejected",
+}
+
+
 class Verdicts(msgspec.Struct, frozen=True):
     """What the log keeps of a gate run: whether it passed, and the SHA-256 (hex) of its `result.json`."""
 
@@ -43,13 +67,22 @@ class Verdicts(msgspec.Struct, frozen=True):
 
 
 class Activation(msgspec.Struct, frozen=True):
-    """A release that the alias stood on: what serves it in Pi, and the reason where it was forced."""
+    """A release that the alias stood on: what serves it in Pi, and the reason where it was forced.
+
+    `before` is what was the student before, None where nothing was.
+    """
 
     release: str
     version: int
     model: str
     weights: str
     forced: str = ""
+    before: Served | None = None
+
+    @property
+    def served(self) -> Served:
+        """The student that it makes."""
+        return Served(self.model, self.weights, self.release)
 
 
 @dataclass(frozen=True)
@@ -79,15 +112,21 @@ class Standing:
         """Refuses what does not follow from where the release stands.
 
         Raises:
-            Refused: naming the stage and what comes next.
+            Refused: saying where it stands, and what comes next.
         """
-        if self.stage not in _MAY[doing]:
-            raise Refused(
-                f"{self.release} is {self.stage}; only a {' or '.join(sorted(_MAY[doing]))} release can be put to that"
-                if doing != "freeze"
-                else f"{self.release} v{self.version} is frozen already, and does not change",
-                next_step=self.next_step,
-            )
+        if self.stage in _MAY[doing]:
+            return
+        step = self.next_step
+        if doing == "freeze":
+            what = f"{self.release} v{self.version} is frozen already, and does not change any more"
+            step = step if self.stage == "frozen" else f"{step}; or, to change it, {_AMEND.format(self.release)}"
+        else:
+            why = f" ({self.why})" if self.why else ""
+            what = f"{self.release} v{self.version} {_STANDS[self.stage]}{why}, so it cannot {_DOING[doing]}"
+        if doing == "amend":  # a draft is edited as it is, a trial has to end first
+            edit = f"edit its preregistration.yaml as it is, then {step}"
+            step = edit if self.stage == "draft" else f"{_REJECT.format(self.release)}, then amend it"
+        raise Refused(what, next_step=step)
 
     @property
     def next_step(self) -> str:
@@ -108,15 +147,23 @@ class Standing:
             case "active":
                 return "machine release rollback, should it disappoint"
             case _:
-                return f'machine release amend {self.release} --reason "..."'
+                return _AMEND.format(self.release)
+
+
+_AMEND = 'machine release amend {} --reason "..."'
+_REJECT = 'machine release reject {} --reason "..."'
 
 
 @dataclass
 class Ledger:
-    """Every release of a project, by its id, and the alias: `active` ends with the release that the student is."""
+    """Every release of a project, by its id, and the alias: `active` ends with the release that the student is.
+
+    `unread` are the entries that say nothing to this Machine, in words: they count for nothing.
+    """
 
     releases: dict[str, Standing] = field(default_factory=dict)
     active: list[Activation] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
 
     @property
     def now(self) -> Activation | None:
@@ -149,13 +196,20 @@ def ledger(entries: Sequence[Entry]) -> Ledger:
     """What the log comes to."""
     found = Ledger()
     for entry in entries:
-        if entry.step != "restarted":
+        if entry.step == "restarted" or (entry.step == "rolled back" and entry.release not in found.releases):
+            continue  # of a release of a log that was set aside
+        try:
             _take(found, entry)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            found.unread.append(f"entry {entry.number} of the log ({entry.step}) cannot be read: {error!r}")
     return found
 
 
 def _take(found: Ledger, entry: Entry) -> None:
     before = found.releases.get(entry.release, Standing(entry.release))
+    if entry.step == "rolled back":
+        _roll_back(found, entry)
+        return
     standing = replace(before, version=entry.version, since=entry.at, entries=(*before.entries, entry))
     data = entry.data
     match entry.step:
@@ -172,9 +226,10 @@ def _take(found: Ledger, entry: Entry) -> None:
             )
         case "candidate":
             candidate = msgspec.convert(data["candidate"], Candidate)
-            standing = replace(standing, stage="candidate", why="", candidate=candidate, gating=None, verdicts=None)
+            gating = _given(standing, candidate.run)
+            standing = replace(standing, stage="candidate", why="", candidate=candidate, gating=gating, verdicts=None)
         case "gating":
-            standing = replace(standing, gating=data)
+            standing = replace(standing, gating={**data, "given": dict(data["given"])})
         case "gated":
             verdicts = msgspec.convert(data, Verdicts)
             failed = standing.failed + (not verdicts.passed)
@@ -191,24 +246,39 @@ def _take(found: Ledger, entry: Entry) -> None:
             standing = replace(standing, stage="rejected", why=data["reason"])
         case "activated":
             standing = _activated(found, standing, msgspec.convert(data, Activation), entry.at)
-        case "rolled back":
-            standing = replace(standing, stage="rolled back", why=data.get("reason", ""))
-            _roll_back(found, entry.release, entry.at)
     found.releases[entry.release] = standing
+
+
+def _given(standing: Standing, run: str) -> dict[str, Any] | None:
+    """What was given to the gates of a run before, in this version: it is not taken or drawn again."""
+    for entry in reversed(standing.entries):
+        if entry.step == "gating" and entry.version == standing.version and entry.data.get("run") == run:
+            return entry.data
+    return None
 
 
 def _activated(found: Ledger, standing: Standing, activation: Activation, at: str) -> Standing:
     if found.now and found.now.release != standing.release:
-        other = found.releases[found.now.release]
-        found.releases[other.release] = replace(other, stage="superseded", since=at, why=f"by {standing.release}")
+        _move(found, found.now, "superseded", at, f"by {standing.release}")
     found.active.append(activation)
     return replace(standing, stage="active", why="", forced=activation.forced or standing.forced)
 
 
-def _roll_back(found: Ledger, release: str, at: str) -> None:
+def _roll_back(found: Ledger, entry: Entry) -> None:
     """The alias goes back to the one before; that release is active again."""
-    if found.now and found.now.release == release:
+    standing = found.releases[entry.release]
+    standing = replace(standing, entries=(*standing.entries, entry))
+    if entry.version == standing.version:
+        standing = replace(standing, stage="rolled back", since=entry.at, why=entry.data.get("reason", ""))
+    found.releases[entry.release] = standing
+    if found.now and (found.now.release, found.now.version) == (entry.release, entry.version):
         found.active.pop()
-    if found.now and found.now.release in found.releases:
-        other = found.releases[found.now.release]
-        found.releases[other.release] = replace(other, stage="active", since=at, why=f"after {release} was rolled back")
+        if found.now and found.now.release != entry.release:
+            _move(found, found.now, "active", entry.at, f"after {entry.release} was rolled back")
+
+
+def _move(found: Ledger, activation: Activation, stage: Stage, at: str, why: str) -> None:
+    """Moves a release that the alias came to or left, unless a newer version of it is what stands."""
+    other = found.releases.get(activation.release)
+    if other and other.version == activation.version:
+        found.releases[other.release] = replace(other, stage=stage, since=at, why=why)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from machine.errors import Refused
+from machine.errors import Refused, StoreError
 from machine.release import log
 from machine.release.gates.result import Result
 from machine.release.outcomes import Tally, latest, tallied
@@ -77,7 +77,7 @@ def summary(project: Project, release: str | None) -> Summary:
     found = ledger(entries)
     standing = found.of(release)
     place = Place(project.releases, standing.release, standing.version)
-    changed = changes(place, standing.seal) if standing.seal else []
+    changed = [*found.unread, *(changes(place, standing.seal) if standing.seal else [])]
     preregistration = None
     try:
         preregistration = place.read()
@@ -102,9 +102,9 @@ def gate_run(place: Place, run: str, sha256: str) -> tuple[GateRun | None, str]:
         with explained(path):
             data = path.read_bytes()
         found = msgspec.json.decode(data, type=GateRun)
-    except OSError as error:
+    except StoreError as error:
         return None, f"{_short(path, place)} cannot be read ({error})"
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         return None, f"{_short(path, place)} is damaged ({error})"
     if hashlib.sha256(data).hexdigest() != sha256:
         return found, f"{_short(path, place)} was edited after the gates were run"

@@ -7,7 +7,7 @@ The extension draws who answers each turn (see `tinker.served.Trial`), the outco
 import secrets
 from dataclasses import dataclass
 
-from machine.errors import Refused
+from machine.errors import MachineError, Refused
 from machine.release import log
 from machine.release.active import model_name, registered
 from machine.release.outcomes import latest
@@ -77,19 +77,22 @@ def settle(project: Project, release: str) -> str | None:
     Raises:
         MachineError: the log is broken, or the preregistration cannot be read; the trial is ended all the same.
     """
-    standing = ledger(log.look(project.releases)[0]).releases.get(release)
+    try:
+        standing = ledger(log.read(project.releases)).releases.get(release)
+    except MachineError:
+        end(project, release)
+        raise
     if standing is None or standing.stage != "trial":
         end(project, release)  # a crash came between the log and what is served
         return None
     try:
         return _settled(project, standing)
-    except Refused:
+    except MachineError:
         end(project, release)
         raise
 
 
 def _settled(project: Project, standing: Standing) -> str | None:
-    log.read(project.releases)
     wanted = Place(project.releases, standing.release, standing.version).read().trial
     mine = [each for each in latest(project, standing.release) if each.at >= standing.since]
     answered = sum(each.arm == "candidate" and each.what != "unavailable" for each in mine)

@@ -24,9 +24,10 @@ _SHORTEST_SECRET = 8
 class Limits:
     """What a job may use before its box is ended.
 
-    `seconds` is wall time; `memory` bytes of all processes together; `processes` how many at once; `disk` bytes in the
-    work folder, the home and the temporary folders together; `file` bytes of the largest file; `output` bytes kept of
-    each of stdout and stderr; `requests` how often the model may be asked.
+    `seconds` is wall time; `memory` bytes of all processes together; `processes` how many at once (where the kernel
+    counts, eight times as many threads); `disk` bytes in the work folder, the home and the temporary folders together;
+    `file` bytes of the largest file; `output` bytes kept of each of stdout and stderr; `requests` how often the model
+    may be asked.
     """
 
     seconds: float = 300.0

@@ -35,7 +35,7 @@ class Sidecar:
     def __init__(self, peer: Peer) -> None:
         self._peer = peer
         self._footers = ThreadPoolExecutor(1)  # one thread: an older footer cannot come after a newer one
-        self._observer = Observer(on_kept=self._refresh_footer, on_said=self._say)
+        self._observer = Observer(on_changed=self._refresh_footer, on_said=self._say)
         self._methods = {
             "hello": self._hello,
             "command": self._command,

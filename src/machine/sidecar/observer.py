@@ -5,6 +5,7 @@ It keeps those that are kept unasked, and takes in what came of those that a tri
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import traceback
 from collections.abc import Callable
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from machine.errors import MachineError
+from machine.slash import as_typed_in_pi
 
 if TYPE_CHECKING:
     from machine.capture.session import Session
+    from machine.store.project import Project
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,11 @@ class _Moment:
 class Observer:
     """Looks at one moment after another, in a thread of its own.
 
-    `on_kept` is called there after rows were added, `on_said` with what the user is to hear of a trial.
+    `on_changed` is called there after rows or outcomes were added, `on_said` with what the user is to hear of a trial.
     """
 
-    def __init__(self, on_kept: Callable[[], None], on_said: Callable[[str], None]) -> None:
-        self._on_kept = on_kept
+    def __init__(self, on_changed: Callable[[], None], on_said: Callable[[str], None]) -> None:
+        self._on_changed = on_changed
         self._on_said = on_said
         self._thread = ThreadPoolExecutor(1)
         self._jobs: set[Future[None]] = set()
@@ -88,7 +91,10 @@ class Observer:
         return list(self._unsaved.values())
 
     def _look(self, moment: _Moment) -> None:
-        if words := _tried(moment):
+        words = _tried(moment)
+        if words is not None:
+            self._on_changed()
+        if words:
             self._on_said(words)
         if not moment.said["due"] or moment.place == self._seen:
             return
@@ -96,11 +102,14 @@ class Observer:
         if added is not None:
             self._seen = moment.place
         if added:
-            self._on_kept()
+            self._on_changed()
 
 
 def _tried(moment: _Moment) -> str | None:
-    """Takes in what came of the turns that a trial drew; what the user is to hear, where that ends the trial."""
+    """Takes in what came of the turns that a trial drew; what the user is to hear, where that ends the trial.
+
+    None: nothing new came, or it could not be taken in, which `/machine data` says.
+    """
     from machine.observe import fault, note
     from machine.store.project import Project
     from machine.tinker.served import trial_of
@@ -114,12 +123,24 @@ def _tried(moment: _Moment) -> str | None:
         from machine.release.trial import settle
 
         fresh = collect(project, moment.session(), trial.release)
-        return settle(project, trial.release) if fresh else None
+        return settle(project, trial.release) or "" if fresh else None
     except MachineError as error:
         note(project, f"trial: {error.message}")
+        return _ended(project, error)
     except Exception as bug:
         note(project, f"trial: {fault(bug)}")
         traceback.print_exc(file=sys.stderr)
+    return None
+
+
+def _ended(project: Project, error: MachineError) -> str | None:
+    """What the user is to hear of a fault that has ended the trial."""
+    from machine.tinker.served import trial_of
+
+    with contextlib.suppress(MachineError):
+        if trial_of(project.root) is None:
+            next_step = f"Next: {as_typed_in_pi(error.next_step)}"
+            return f"The trial is ended, your work model answers again: {error.message}\n{next_step}"
     return None
 
 

@@ -5,7 +5,7 @@
     metrics.jsonl      one line a step
     heldout.jsonl      one line each time the held-out conversations were measured
     checkpoints.jsonl  one line a saved checkpoint
-    seal.json          SHA-256 (hex) of the records above, taken when the run was done
+    seal.json          the run's id, and SHA-256 (hex) of config, metrics, heldout and checkpoints when it was done
     run.lock           held by the process that trains; the system frees it whatever ends that process
 
 A crash loses at most the line being written; what it left of it is cut off before the next one. A run that
@@ -27,10 +27,10 @@ from machine.store.files import append_line, private_folder, write_private
 
 Status = Literal["running", "done", "interrupted", "failed"]
 
-
 RECORDS = ("config.json", "metrics.jsonl", "heldout.jsonl", "checkpoints.jsonl")
 """What a run writes of itself, and never changes once it is done."""
 
+_SEAL = "seal.json"
 _LOCK = "run.lock"
 _LOCK_SECONDS = 1.0  # longer than a look at who holds it takes
 _T = TypeVar("_T")
@@ -178,15 +178,20 @@ class Run:
         return {name: hashlib.sha256(self._read(name)).hexdigest() for name in there}
 
     def seal(self) -> None:
-        """Keeps the digests of the records, which are whole."""
-        write_private(self.folder / "seal.json", msgspec.json.encode(self.digests()) + b"\n")
+        """Keeps the run's id and the digests of its records, which are whole."""
+        write_private(self.folder / _SEAL, msgspec.json.encode({"id": self.id, **self.digests()}) + b"\n")
 
     def unsealed(self) -> list[str]:
-        """The records that are not as they were when the run was done; `seal.json` itself where there is none."""
-        if not (self.folder / "seal.json").exists():
-            return ["seal.json"]
-        sealed, found = self._decoded("seal.json", self._read("seal.json"), dict[str, str]), self.digests()
-        return [name for name in RECORDS if sealed.get(name) != found.get(name)]
+        """The records that are not as they were when the run was done; `seal.json` where there is none of this run.
+
+        Raises:
+            StoreError: a record cannot be read.
+        """
+        if not (self.folder / _SEAL).exists():
+            return [_SEAL]
+        sealed, found = self._decoded(_SEAL, self._read(_SEAL), dict[str, str]), self.digests()
+        other = [] if sealed.get("id") == self.id else [_SEAL]
+        return other + [name for name in RECORDS if sealed.get(name) != found.get(name)]
 
     def resumable(self) -> Checkpoint | None:
         """The last checkpoint that training can go on from."""
@@ -204,7 +209,7 @@ class Run:
     def _decoded(self, name: str, data: bytes, kind: type[_T]) -> _T:
         try:
             return msgspec.json.decode(data, type=kind)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise StoreError(
                 f"{self.folder / name} is damaged: {error}", next_step=f"move {self.folder} away"
             ) from error

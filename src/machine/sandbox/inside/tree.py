@@ -98,4 +98,4 @@ def _regular(path: Path, most: int) -> bytes | None:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > most:
             return None
-        return file.read(most)
+        return file.read(status.st_size)
