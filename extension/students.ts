@@ -1,6 +1,8 @@
 /**
  * Students: what `students.json` in Machine's folder says of a project: its student, and the release that is on trial in it.
  * Python writes the file (`machine.tinker.served`); it is read at each request, so that what it says holds from the next one on.
+ *
+ * No message names a path: Pi asks again where the words of an error have a number like 503 in them, as a folder's may.
  */
 import { existsSync, readFileSync, realpathSync } from "node:fs";
 import { homedir } from "node:os";
@@ -26,9 +28,8 @@ const NEWEST = 2; // 1: without trials
 
 /** The name of the model that is the student of the project of `cwd`. Throws, in one line, where it has none. */
 export function servedIn(cwd: string): string {
-	const root = rootOf(cwd);
-	const model = own(read().projects, root)?.model;
-	if (typeof model !== "string") throw new Error(`${root} has no student yet`);
+	const model = own(read().projects, rootOf(cwd))?.model;
+	if (typeof model !== "string") throw new Error("this project has no student yet");
 	return model;
 }
 
@@ -65,7 +66,7 @@ function read(): StudentsFile {
 	const path = join(machineHome(), "students.json");
 	if (!existsSync(path)) return { version: 1, projects: {} };
 	const file = parsed(path);
-	if (!(file.version >= 1 && file.version <= NEWEST)) throw new Error(`${path} is of version ${file.version}, this Machine reads ${NEWEST}`);
+	if (!(file.version >= 1 && file.version <= NEWEST)) throw new Error(`students.json is of version ${file.version}, this Machine reads ${NEWEST}`);
 	return file;
 }
 
@@ -74,7 +75,7 @@ function parsed(path: string): StudentsFile {
 		const file = JSON.parse(readFileSync(path, "utf8")) as StudentsFile;
 		if (typeof file?.projects === "object" && file.projects) return file;
 	} catch {}
-	throw new Error(`${path} cannot be read`);
+	throw new Error("students.json cannot be read");
 }
 
 function own<T>(record: Record<string, T>, key: string): T | undefined {

@@ -1,5 +1,6 @@
 import functools
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -34,9 +35,12 @@ def finds(code, output="Ran 1 test in 0.1s\n\nOK\n"):
 
 
 def told(files, argv):
-    """What a sound check says, without running it."""
-    count = sum(data.count(b"    def test_") for path, data in files.items() if path.startswith("tests/"))
-    return 0, f"{'-' * 70}\nRan {count} tests in 0.002s\n\nOK\n"
+    """What a sound check says, without running it: that all is well, or that the tests which were made wrong fail."""
+    tests = [data for path, data in files.items() if path.startswith("tests/")]
+    count = sum(data.count(b"    def test_") for data in tests)
+    wrong = sum(len(re.findall(rb", '[0-9a-f]{8}'\)\)$", data, re.MULTILINE)) for data in tests)
+    end = f"FAILED (failures={wrong})" if wrong else "OK"
+    return int(wrong > 0), f"{'-' * 70}\nRan {count} tests in 0.002s\n\n{end}\n"
 
 
 def repaired(repo, **more):
@@ -248,7 +252,11 @@ def test_the_check_sees_the_original_files_the_allowed_ones_and_the_hidden_ones(
     seen = []
     after = {**repaired(repo), "README.md": b"no", "new.py": b"", "tests/__init__.py": b"1"}
     judged(repo, after, [], lambda files, argv: seen.append((files, argv)) or told(files, argv))
-    assert seen == [({**repo.files, **repo.solution, **repo.hidden}, repo.check)]
+    assert seen[0] == ({**repo.files, **repo.solution, **repo.hidden}, repo.check)
+    (wrong, argv), tests = seen[1], [path for path in seen[0][0] if path.startswith("tests/test_")]
+    assert len(seen) == 2
+    assert {path for path in wrong if wrong[path] != seen[0][0][path]} == set(tests)
+    assert argv == repo.check
 
 
 def test_an_allowed_file_that_was_deleted_is_not_there_for_the_check(edit):
@@ -293,5 +301,5 @@ def test_an_end_with_0_alone_does_not_count(edit, output):
         for path, data in {**edit.files, **edit.hidden}.items()
         if path.startswith("tests/")
     )
-    assert judged(edit, repaired(edit), [], finds(0, f"Ran {count} tests in 0.1s\n\nOK\n")).passed
+    assert judged(edit, repaired(edit), [], told).passed
     assert not judged(edit, repaired(edit), [], finds(0, output.format(n=count))).passed

@@ -7,9 +7,10 @@ from machine.commands import run
 from machine.errors import ServiceError
 from machine.footer import UNTAGGED, footer
 from machine.host import Chosen, Selection
+from machine.release import log
 from machine.store.project import Project
 from machine.tinker import provider
-from machine.tinker.served import BASE, Served, serve, served, students_file
+from machine.tinker.served import BASE, Served, Trial, serve, served, students_file, try_out
 from machine.tinker.service import Endpoint
 from machine.tinker.students import Model
 from machine.tinker.work import remembered
@@ -134,3 +135,66 @@ def test_the_first_time_the_default_base_model_is_greeted_and_becomes_a_model_in
     provider.providers_file().unlink()  # it answers, but Pi does not know it
     assert run(["student"], shell).data["sample"].strip()
     assert f"tinker/{engine.model}" in [entry.ref for entry in provider.base_models()]
+
+
+TRIAL = Trial("BR-001", "tinker/br-001", "tinker://run/sampler_weights/x", 0.25, "turn", "00")
+
+
+def test_a_trial_needs_no_student_beside_it(tmp_path, chat):
+    try_out(tmp_path, TRIAL)
+    log.append(Project.at(tmp_path).releases, "BR-001", 1, "trial", {"turns": 20})
+    pi = host(tmp_path)
+    report = run(["student"], pi)
+    assert report.title == "The student answers from now on: BR-001, in trial, 25% of the turns"
+    assert ("In trial", "tinker/br-001 answers 25% of the turns, 0 of 20 so far") in report.rows
+    assert ("The others", "p/work, thinking high") in report.rows
+    assert report.notes == []
+    assert pi.chosen == [(Chosen("machine/student", "high"), WORK)]
+    assert [body["model"] for body in chat.requests] == [TRIAL.weights]
+    assert served(tmp_path) is None
+    again = host(tmp_path, Chosen("machine/student", "high"), WORK, student=True)
+    assert run(["student"], again).title.startswith("The student answers already: BR-001")
+    assert again.chosen == []
+
+
+def test_a_session_that_began_with_the_student_is_told_the_work_model_that_is_remembered(tmp_path, chat):
+    try_out(tmp_path, TRIAL)
+    run(["student"], host(tmp_path))
+    pi = host(tmp_path, Chosen("machine/student", "low"), None, student=True)
+    assert run(["student"], pi).exit_code == 0
+    assert pi.chosen == [(Chosen("machine/student", "low"), WORK)]
+
+
+def test_where_no_work_model_is_known_the_student_answers_the_others(tmp_path, chat):
+    serve(tmp_path, BASES["org/one"])
+    try_out(tmp_path, TRIAL)
+    report = run(["student"], host(tmp_path, Chosen("machine/student", "low"), None, student=True))
+    assert ("The others", "tinker/org/one: what you worked with is not known") in report.rows
+
+
+def test_a_trial_where_it_cannot_be_drawn(tmp_path, chat):
+    serve(tmp_path, BASES["org/one"])
+    try_out(tmp_path, TRIAL)
+    said = "BR-001 is in trial, which goes on in Pi 1.6 or later, with /machine student"
+    for where in (host(tmp_path, follows=False), ScriptedHost(tmp_path)):
+        report = run(["student"], where)
+        assert said in report.notes
+        assert report.data["model"] == "tinker/org/one"
+
+
+def test_what_was_forced_is_said_with_its_reason(tmp_path, chat):
+    serve(tmp_path, Served("tinker/org/one", "org/one", "BR-001"))
+    activation = {
+        "release": "BR-001",
+        "version": 1,
+        "model": "tinker/org/one",
+        "weights": "org/one",
+        "forced": "a fair",
+    }
+    log.append(Project.at(tmp_path).releases, "BR-001", 1, "activated", activation)
+    said = "WARNING: BR-001 was activated against the rules; the reason given was: a fair"
+    assert said in run(["student"], host(tmp_path)).notes
+    assert said in run(["student"], ScriptedHost(tmp_path)).notes
+    serve(tmp_path, BASES["org/one"])
+    try_out(tmp_path, TRIAL)
+    assert said in run(["student"], host(tmp_path)).notes

@@ -175,11 +175,11 @@ def test_a_trial_alone_makes_the_student_usable(taught, service):
         footer(pi, f"student: trial {RELEASE} {drawn}/20{UNTAGGED}")
         again = say(pi, "/machine student")
     assert served(taught.project) is None
-    assert said.splitlines()[0] == f"The student answers from now on: {RELEASE}, in trial, in 50% of the turns"
+    assert said.splitlines()[0] == f"The student answers from now on: {RELEASE}, in trial, 50% of the turns"
     assert f"{CANDIDATE} answers 50% of the turns, 0 of 20 so far" in said
     assert f"{OWN}, thinking medium" in said
     assert "WARNING" not in said
-    assert again.splitlines()[0] == f"The student answers already: {RELEASE}, in trial, in 50% of the turns"
+    assert again.splitlines()[0] == f"The student answers already: {RELEASE}, in trial, 50% of the turns"
     assert f"{drawn} of 20 so far" in again
 
 

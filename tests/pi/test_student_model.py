@@ -154,7 +154,7 @@ def test_a_release_that_another_process_registers_is_found(taught, service, monk
 
 def test_a_git_work_tree_is_one_project_and_one_inside_it_another(taught):
     (taught.project / ".git").mkdir()
-    inner = taught.project / "vendor" / "inner"
+    inner = taught.project / "vendor" / "503"  # as an error of a server is called, which Pi would ask again after
     (inner / ".git").mkdir(parents=True)
     below = taught.project / "src"
     below.mkdir()
@@ -164,7 +164,7 @@ def test_a_git_work_tree_is_one_project_and_one_inside_it_another(taught):
             choose(pi, STUDENT)
             pi.prompt("a question")
             [answer] = answers(pi)
-        assert answer == ONE.model if there else f"{inner} has no student yet" in answer
+        assert answer == ONE.model if there else "this project has no student yet" in answer
 
 
 def _at(world, cwd):

@@ -167,7 +167,7 @@ def test_each_turn_is_drawn_once_and_stays_where_it_is(world, service):
         assert asked == arms[arm_of(trial, record.id, followed)].partition("/")[2]
         assert len(Record(pi).states) == len(record.states)
         assert pi.broken == []
-    assert noted.startswith(f"The student answers from now on: {RELEASE}, in trial, in 50% of the turns")
+    assert noted.startswith(f"The student answers from now on: {RELEASE}, in trial, 50% of the turns")
     both = tally(Project.at(world.project), RELEASE)
     assert both.candidate.turns + both.work.turns == len(found)
 

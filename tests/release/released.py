@@ -1,7 +1,8 @@
 """A project with rows, a recipe, suites and runs, all as real files, for the tests of the release core."""
 
-import json
+import copy
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -35,13 +36,15 @@ BASE = Served(f"tinker/{MODEL}", MODEL, "base")
 def cases(topic: str, count: int = 12) -> list[Case]:
     """So many cases that no row asks."""
     return [
-        Case(f"{topic}-{i}", ({"role": "user", "content": f"Tell {topic} number {i}, please."},), Scorer("contains", "a"))
+        Case(
+            f"{topic}-{i}", ({"role": "user", "content": f"Tell {topic} number {i}, please."},), Scorer("contains", "a")
+        )
         for i in range(count)
     ]
 
 
 def endpoint() -> Endpoint:
-    return Endpoint("http://127.0.0.1:1", "key", None)
+    return Endpoint("http://127.0.0.1:1", "key", "$KEY")
 
 
 class Work:
@@ -52,6 +55,13 @@ class Work:
         self.rows(rows)
         private_folder(self.project.evals)
         write_private(self.project.evals / "suite.jsonl", suite_text(cases("target", 14)))
+
+    def copy(self, folder: Path) -> "Work":
+        """The same project in another folder, as it stands."""
+        shutil.copytree(self.project.folder, folder / "store")
+        other = copy.copy(self)
+        other.project = Project(folder / "work", folder / "store")
+        return other
 
     def rows(self, count: int) -> None:
         """Writes the recipe and its rows."""
@@ -122,8 +132,3 @@ class Work:
         run.seal()
         run.write_state(State(status, steps, steps, started or now(), os.getpid()))  # type: ignore[arg-type]
         return run
-
-
-def changed(path: Path, **values: Any) -> None:
-    """Edits entries of a JSON file by hand."""
-    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))

@@ -4,18 +4,18 @@ import datetime
 import json
 
 import pytest
+from released import MODEL, Work
 
 from machine.errors import Refused
 from machine.release.candidate import candidate_of, edited
 from machine.training.run import RECORDS, HeldOut
-from released import MODEL, Work
 
 TOMORROW = (datetime.datetime.now(datetime.UTC) + datetime.timedelta(days=1)).isoformat(timespec="seconds")
 
 
-@pytest.fixture
-def work(tmp_path):
-    work = Work(tmp_path).frozen()
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    work = Work(tmp_path_factory.mktemp("work")).frozen()
     work.found = work.place.read()
     return work
 
@@ -93,7 +93,9 @@ def test_records_that_were_edited_and_sealed_again_have_to_agree(work):
     metrics = (run.folder / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run.folder / "metrics.jsonl").write_text("".join(metrics[:-2]))
     run.seal()
-    assert "metrics.jsonl has 4 steps, the checkpoint is of step 6, the run was of 6, config.json says 6" in refused(work, run)
+    assert "metrics.jsonl has 4 steps, the checkpoint is of step 6, the run was of 6, config.json says 6" in refused(
+        work, run
+    )
     (run.folder / "metrics.jsonl").write_text("".join(metrics))
     config = json.loads((run.folder / "config.json").read_text())
     config["recipe"]["learning_rate"] = 1e-4
@@ -143,8 +145,9 @@ def test_records_without_their_form_are_refused_whoever_sealed_them(work, file, 
     ],
 )
 def test_out_of_a_bound_is_refused_with_both_figures(work, changes, words):
-    message = refused(work, work.run(**changes))
-    assert message.startswith(f"run {work.project.runs.glob('*').__next__().name} is out of the bounds of BR-000: ")
+    run = work.run(**changes)
+    message = refused(work, run)
+    assert message.startswith(f"run {run.id} is out of the bounds of BR-000: ")
     assert words in message
     assert message.count("preregistered") + ("not known" in message) == 1, "nothing else is out of bounds"
 
@@ -183,7 +186,9 @@ def test_a_run_whose_name_says_no_time(work):
 @pytest.mark.parametrize("status", ["failed", "interrupted", "running"])
 def test_a_run_that_is_not_done(work, status):
     run = work.run(status=status)
-    assert refused(work, run).startswith(f"run {run.id} is {'interrupted' if status == 'running' else status}, not done")
+    assert refused(work, run).startswith(
+        f"run {run.id} is {'interrupted' if status == 'running' else status}, not done"
+    )
 
 
 def test_a_run_that_is_gone(work):

@@ -68,7 +68,7 @@ behaviour: An answer is one line, which begins with ANSWER.
 model: $model
 training: {rows: [24, 24], steps: [9, 12], rank: [1, 32], learning_rate: [1.0e-5, 0.01], tokens: 20000, cost: 1.0}
 data: {rows: $rows, sha256: $sha256}
-sampling: {max_tokens: 24}
+sampling: {max_tokens: 16}
 suites:
   target: {kind: cases, file: suites/target.jsonl, least: 12}
   regression: {kind: cases, file: suites/regression.jsonl, least: 26}
@@ -156,6 +156,7 @@ def template(folder: Path, text: str) -> Path:
 
 def caught(text: str) -> str:
     """The preregistration with the suites and gates alone that an over-trained student fails."""
+    text = text.replace("max_tokens: 16", "max_tokens: 10")
     for name in ("holdout", "holds outside", "beats a prompt", "same pace", "sane"):
         text = re.sub(rf"^  {name}: .*\n", "", text, flags=re.MULTILINE)
     return text
@@ -278,13 +279,13 @@ def test_a_run_from_before_the_freeze_is_no_candidate(shop, tmp_path):
     assert stage("BR-009") == "frozen"
 
 
-def test_a_candidate_within_its_bounds_passes_every_gate(gated):
+def test_a_candidate_within_its_bounds_passes_every_gate(gated, passed):
     assert gated.report.exit_code == 0, gated.report.data["verdicts"]
     assert gated.report.data["stage"] == "gated"
     assert gated.report.data["verdicts"] == dict.fromkeys(
         ["frozen", "learnt", "unharmed", "kept", "holds outside", "beats a prompt", "same pace", "sane"], "passed"
     )
-    kept = gates_of(gated.world)
+    kept = gates_of(passed)
     for suite, arms in ARMS.items():
         for arm in arms:
             record = read_record(kept, f"{suite}-{arm}")
@@ -292,13 +293,13 @@ def test_a_candidate_within_its_bounds_passes_every_gate(gated):
             assert all(sample.text for sample in record.samples)
     control = read_record(kept, "target-control")
     assert control.suite != read_record(kept, "target-base").suite
-    [entry] = [each for each in log.read(gated.world.project.releases) if each.step == "gated"]
+    [entry] = [each for each in log.read(passed.project.releases) if each.step == "gated"]
     assert entry.data["sha256"] == hashlib.sha256((kept / "result.json").read_bytes()).hexdigest()
     page = Path(gated.report.data["page"]).read_text()
     assert all(name in page for name in gated.report.data["verdicts"])
 
 
-def test_gates_that_were_interrupted_go_on_with_what_is_missing_and_the_same_holdout(gated):
+def test_gates_that_were_interrupted_go_on_with_what_is_missing_and_the_same_holdout(gated, passed):
     assert gated.interrupted.exit_code == 1
     assert "interrupted; 5 of 26 cases are answered, and kept" in gated.interrupted.title
     assert gated.interrupted.next_step == "machine release gate BR-000 --yes"
@@ -307,10 +308,10 @@ def test_gates_that_were_interrupted_go_on_with_what_is_missing_and_the_same_hol
     begun = gated.told.index("regression: asking the base")
     assert not [line for line in gated.told[:begun] if line.startswith(("asked", "retention"))]
     assert gated.told[begun + 1] == "asked 1/21"
-    assert (gates_of(gated.world) / "target-base.json").read_bytes() == gated.asked
-    given = (gates_of(gated.world) / "holdout.jsonl").read_bytes()
+    assert (gates_of(passed) / "target-base.json").read_bytes() == gated.asked
+    given = (gates_of(passed) / "holdout.jsonl").read_bytes()
     assert len(given.splitlines()) == len(OUTSIDE)
-    [entry] = [each for each in log.read(gated.world.project.releases) if each.step == "gating"]
+    [entry] = [each for each in log.read(passed.project.releases) if each.step == "gating"]
     assert entry.data["given"]["holdout"] == f"12 cases of outside.jsonl, {hashlib.sha256(given).hexdigest()}"
 
 
@@ -450,7 +451,7 @@ def test_a_run_whose_record_was_edited_is_no_candidate(shop):
 
 def test_a_record_that_was_edited_after_the_run_became_the_candidate_fails_the_gates(shop, monkeypatch, tmp_path):
     done(release("candidate", "BR-000", shop.good))
-    forge(shop.project.runs / shop.good / "metrics.jsonl", b'"step":1,', b'"step": 1,')
+    forge(shop.project.runs / shop.good / "metrics.jsonl", b'"loss": ', b'"loss": 1')
     monkeypatch.setenv("TINKER_BASE_URL", NOWHERE)
     report = release("gate", "BR-000", "--holdout", f"holdout={outside(tmp_path)}", "--yes")
     failed(shop, report, f"runs/{shop.good}/metrics.jsonl was edited")
@@ -465,7 +466,7 @@ def test_a_holdout_that_was_trained_on_is_refused_and_another_may_be_given(shop,
         refused = release("gate", "BR-000", "--holdout", f"holdout={leaked}", "--yes")
     assert refused.exit_code == 2, refused.title
     assert "2 of 12 cases repeat what was trained on" in refused.title
-    assert re.search(r"outside-10 \(exact: t_0*12, 100%\), outside-11 \((exact|near): t_0*20, ", refused.title)
+    assert re.search(r"outside-10 \(exact: t_0+6, 100%\), outside-11 \(near: t_0+20, ", refused.title)
     assert (stage(), steps(shop)[-1]) == ("candidate", "candidate")
     assert not gates_of(shop).exists()
 

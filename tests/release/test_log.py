@@ -171,6 +171,36 @@ def test_a_crash_before_the_first_line_leaves_an_empty_log(tmp_path):
     assert len(log.read(tmp_path)) == 1
 
 
+def test_a_crash_after_the_first_line_loses_nothing(tmp_path, monkeypatch):
+    write_head = log._write_head
+
+    def crash(folder, head):
+        if head.number:
+            raise KeyboardInterrupt
+        write_head(folder, head)
+
+    monkeypatch.setattr(log, "_write_head", crash)
+    with pytest.raises(KeyboardInterrupt):
+        log.append(tmp_path, "BR-001", 1, "drafted", {})
+    assert len(log.read(tmp_path)) == 1
+
+
+def test_entries_that_come_between_the_two_files_are_no_break(folder, monkeypatch):
+    plain = log._bytes
+    late = ["trial", "eligible"]
+
+    def slow(path):
+        data = plain(path)
+        if path.name == log.HEAD:
+            due, late[:] = list(late), []
+            for step in due:
+                log.append(folder, "BR-001", 1, step, {})
+        return data
+
+    monkeypatch.setattr(log, "_bytes", slow)
+    assert len(log.read(folder)) == 6
+
+
 def test_a_reason_that_no_file_can_hold_is_kept_without_what_is_wrong_with_it(folder):
     log.append(folder, "BR-001", 1, "rejected", {"reason": "bad \udc80 bytes, ü, \U0001f600"})
     assert log.read(folder)[-1].data["reason"] == "bad  bytes, ü, \U0001f600"

@@ -9,7 +9,7 @@ import pytest
 from machine.capture.reader import read
 from machine.capture.session import live
 from machine.errors import StoreError
-from machine.release.outcomes import Outcome, arm_of, collect, latest, note, tallied, tally
+from machine.release.outcomes import Outcome, arm_of, collect, latest, note, take_back, tallied, tally
 from machine.store.project import Project
 from machine.tinker.served import Trial
 from sessions import Script
@@ -230,6 +230,24 @@ def test_what_the_user_says_stays(project):
     assert lines(project) == before
     [*_, last] = note(project, chat.session(), RELEASE, bad, "good")
     assert last.what == "good"
+
+
+def test_a_correction_that_is_taken_back(project):
+    chat = Chat()
+    assert take_back(project, RELEASE, "nothing") == []
+    good, bad = chat.turn(), chat.turn()
+    note(project, chat.session(), RELEASE, good, "good")
+    note(project, chat.session(), RELEASE, bad, "corrected")
+    assert take_back(project, RELEASE, good) == []
+    [back] = take_back(project, RELEASE, bad)
+    assert (back.turn, back.what) == (bad, "answered")
+    assert came(project, chat) == ["good", "answered"]
+    assert take_back(project, RELEASE, bad) == []
+    note(project, chat.session(), RELEASE, bad, "corrected")
+    chat.leaf = chat.entries[[e["id"] for e in chat.entries].index(bad)]["parentId"]
+    chat.turn()  # the same was asked again meanwhile: that is what the session tells
+    take_back(project, RELEASE, bad)
+    assert came(project, chat) == ["good", "retried", "answered"]
 
 
 def test_what_the_user_says_of_another_turn_is_not_noted(project):

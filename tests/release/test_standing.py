@@ -24,7 +24,19 @@ class Told:
 
     def __call__(self, step, release="BR-001", version=1, about=None, **data) -> "Told":
         number = len(self.entries) + 1
-        self.entries.append(Entry(number, f"2026-01-01T00:00:{number:02}+00:00", release, version, step, "a", {**(about or {}), **data}, "", ""))
+        self.entries.append(
+            Entry(
+                number,
+                f"2026-01-01T00:00:{number:02}+00:00",
+                release,
+                version,
+                step,
+                "a",
+                {**(about or {}), **data},
+                "",
+                "",
+            )
+        )
         return self
 
     def frozen(self, release="BR-001", version=1):
@@ -45,9 +57,13 @@ class Told:
     def release(self, release="BR-001", version=1):
         """Everything up to eligible."""
         self("drafted", release) if version == 1 else None
-        return self.frozen(release, version).candidate(release, version).gated(True, release, version)(
-            "trial", release, version
-        )("eligible", release, version, why="its trial met no stop rule")
+        return (
+            self.frozen(release, version)
+            .candidate(release, version)
+            .gated(True, release, version)("trial", release, version)(
+                "eligible", release, version, why="its trial met no stop rule"
+            )
+        )
 
     @property
     def ledger(self) -> Ledger:

@@ -105,7 +105,7 @@ def test_a_forged_result_is_refused(change, why):
 
     def frame_of(said):
         head = json.dumps(said).encode()
-        return len(head).to_bytes(8, "big") + head + b"x"
+        return frame.BEGUN + len(head).to_bytes(8, "big") + head + b"x"
 
     assert frame.unpack(frame_of(said), Job(["true"])).files == {"x": b"x"}
     with pytest.raises(frame.BrokenBox, match=why):

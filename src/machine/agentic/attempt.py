@@ -104,15 +104,15 @@ def tried(pi: Installed, model: Model, repository: Repository, box: Box, limits:
         refused=outcome.refused,
         box=outcome.box,
         transcript=f"{task.id}.jsonl",
-        stderr=outcome.stderr[-_STDERR:].decode(errors="replace"),
+        stderr=_without(model.door.key, outcome.stderr)[-_STDERR:].decode(errors="replace"),
         error=said.error,
     )
     return attempt, events
 
 
-def _without(key: str, events: bytes) -> bytes:
-    """Pi's events without the key, which a service may name in an error."""
-    return events.replace(key.encode(), b"[key]") if len(key) >= _SHORTEST_KEY else events
+def _without(key: str, said: bytes) -> bytes:
+    """What Pi said without the key, which a service may name in an error."""
+    return said.replace(key.encode(), b"[key]") if len(key) >= _SHORTEST_KEY else said
 
 
 def verdict_of(repository: Repository, files: Mapping[str, bytes], odd: tuple[str, ...], box: Box) -> Verdict:
@@ -122,7 +122,7 @@ def verdict_of(repository: Repository, files: Mapping[str, bytes], odd: tuple[st
     def run_check(files: Mapping[str, bytes], argv: tuple[str, ...]) -> tuple[int | None, str]:
         outcome = box.run(check(tuple(argv), files, limits))
         output = (outcome.stdout + outcome.stderr).decode(errors="replace")
-        return (outcome.code, output) if outcome.ended == "exited" else (None, f"{output}\nended by {outcome.ended}")
+        return (outcome.code, output) if outcome.ended == "exited" else (None, f"{output}\nended: {outcome.ended}")
 
     return judged(repository, files, odd, run_check)
 
@@ -165,6 +165,8 @@ def _fault(outcome: Outcome, said: Heard) -> str:
 
 def _end(outcome: Outcome, said: Heard) -> str:
     """How an attempt came to an end before the model had done with it; empty where it said so itself."""
+    if outcome.ended == "broken":
+        return "what it ran broke the box"
     if outcome.ended != "exited":
         return f"ended by the limit of {outcome.ended}"
     if said.error:

@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ def job(pi: Installed, model: Model, prompt: str, files: Mapping[str, bytes], li
         home={name: text.encode() for name, text in home.items()},
         env=_QUIET | _environment(),
         visible=(*pi.visible, python_home()),
-        door=model.door,
+        door=replace(model.door, model=model.name, tokens=model.max_tokens),
         limits=limits,
     )
 

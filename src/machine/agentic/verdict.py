@@ -4,8 +4,9 @@ The check never runs on what the agent left, but on the repository as it was, wi
 paths alone and the hidden tests. So a test, a check or a settings file that was edited or deleted, and a module put
 beside (`sitecustomize.py`, `json.py`, `conftest.py`, a `.pth`), cannot help to pass it; each of them is also a change
 outside, which fails by itself. So does anything that is not a plain file. An end with 0 counts only where the check
-says that it ran every test there is and skipped none, so that a module that ends the process early does not pass. What
-this cannot see: a repair that forges that line, from within the process of the tests.
+says that it ran every test there is and skipped none, so that a module that ends the process early does not pass; and
+where the same check fails once its tests ask for what cannot be (see `doubt`), so that a module that forges that line
+or disarms the tests does not. What this cannot see: a module that knows of both, and tells right answers from wrong.
 
 What running the check or its like leaves behind is no change: a new `.pyc` file in a `__pycache__` folder, and
 new files in the caches of pytest, mypy and ruff. None of it is there when the check is run.
@@ -17,6 +18,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from machine.agentic.doubt import doubted
 from machine.agentic.task import Repository
 
 SHOWN = 4000
@@ -58,7 +60,7 @@ def judged(repo: Repository, after: Mapping[str, bytes], odd: Sequence[str], run
     kept = {path: after[path] for path in repo.allowed if path in after and path not in odd}
     laid = {path: data for path, data in repo.files.items() if path not in repo.allowed} | kept | dict(repo.hidden)
     code, output = run_check(laid, repo.check)
-    failure = _failure(code, output, _tests(laid))
+    failure = _failure(code, output, _tests(laid)) or _forged(laid, repo.check, run_check)
     said = [
         _listed("changed what is not part of the repair: ", outside),
         _listed("left what is not a plain file: ", set(odd)),
@@ -93,6 +95,16 @@ def _failure(code: int | None, output: str, tests: int) -> str:
     if ran != [str(tests)] or not re.search(r"^OK$", output, re.MULTILINE):
         return f"the check ended with 0 without running all of its {tests} tests"
     return ""
+
+
+def _forged(laid: Mapping[str, bytes], check: tuple[str, ...], run_check: RunCheck) -> str:
+    """Why the check that passed says nothing, since it does not fail where its tests must; empty where it does."""
+    wrong, failing = doubted(laid)
+    code, output = run_check(wrong, check)
+    told = re.findall(r"^Ran (\d+) tests? in ", output, re.MULTILINE) == [str(_tests(laid))]
+    if code == 1 and told and re.search(rf"^FAILED \(failures={failing}\)$", output, re.MULTILINE):
+        return ""
+    return "the check cannot be believed: it does not fail either where its tests are wrong"
 
 
 def _tests(files: Mapping[str, bytes]) -> int:

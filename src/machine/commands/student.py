@@ -176,7 +176,7 @@ def _on_trial(project: Project, trial: "Trial", work: Chosen | None, others: str
         "trial": told,
     }
     data["work"] = asdict(work) if work else None
-    title = f"{trial.release}, in trial, in {trial.share:.0%} of the {trial.unit}s"
+    title = f"{trial.release}, in trial, {trial.share:.0%} of the {trial.unit}s"
     return Report(title, rows=rows, notes=notes, next_step="machine work", data=data)
 
 

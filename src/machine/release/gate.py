@@ -6,6 +6,7 @@ it was left. Where something frozen was changed nothing is asked, and the candid
 """
 
 import hashlib
+import math
 import shutil
 import time
 from collections.abc import Callable, Sequence
@@ -27,6 +28,7 @@ from machine.evals.retention import measure
 from machine.evals.sample import Asker, Parameters
 from machine.evals.suite import refuse_trained, suite_hash
 from machine.release import log
+from machine.release.alone import alone, unmoved
 from machine.release.candidate import edited
 from machine.release.gates.arms import Arm, Measured, from_attempts, from_record
 from machine.release.gates.drift import drift
@@ -116,11 +118,7 @@ def ready(project: Project, standing: Standing, files: dict[str, Path], box: Cal
     assert standing.seal is not None
     place = Place(project.releases, standing.release, standing.version)
     run = Run(project.runs / standing.candidate.run)
-    changed = changes(place, standing.seal)
-    changed += [
-        f"runs/{run.id}/{name} was edited after it became the candidate" for name in edited(run, standing.candidate)
-    ]
-    if changed:
+    if changed := _changed(project, standing):
         return changed
     found = place.read()
     trained = _trained(project, run)
@@ -133,10 +131,8 @@ def ready(project: Project, standing: Standing, files: dict[str, Path], box: Cal
 
 def fail_changed(project: Project, standing: Standing, changed: Sequence[str]) -> GateRun:
     """The verdict on a candidate whose frozen files were changed: it failed, and nothing was asked."""
-    result = Result(
-        SEAL, "seal", False, f"{len(changed)} changed", "nothing changed after it was frozen", tuple(changed)
-    )
-    return _keep(project, standing, [result], 0.0, {}, asked=False)
+    with alone(project, standing):
+        return _keep(project, standing, [_sealed(changed)], 0.0, {}, asked=False)
 
 
 def run_gates(gates: Gates, service: Service, progress: Callable[[str], None] = lambda line: None) -> GateRun:
@@ -145,20 +141,44 @@ def run_gates(gates: Gates, service: Service, progress: Callable[[str], None] = 
     Raises:
         ServiceError: the service failed; what was answered is kept, and the same command goes on.
         TrainingError: other weights answer than those that were trained, or it was interrupted.
+        Refused: it has moved on meanwhile, as where another was named the candidate.
+        StoreError: another process is at these gates.
         MachineError: the sandbox, or Pi in it, does not work.
     """
+    with alone(gates.project, gates.standing):
+        return _run_gates(gates, service, progress)
+
+
+def _run_gates(gates: Gates, service: Service, progress: Callable[[str], None]) -> GateRun:
     began = time.monotonic()
     private_folder(gates.folder)
     asking = _Asking(gates, service, progress)
     asking.prove()
     measured = {(name, arm): asking.measured(name, arm) for name in gates.found.suites for arm in gates.arms(name)}
     results = [
-        Result(SEAL, "seal", True, "nothing changed", "nothing changed after it was frozen"),
+        _sealed(_changed(gates.project, gates.standing)),  # meanwhile
         *(asking.result(name, measured) for name in gates.found.gates),
     ]
     seconds = round(time.monotonic() - began, 3)
     box = gates.box.name if gates.box else ""
     return _keep(gates.project, gates.standing, results, seconds, dict(gates.suites.given), box=box)
+
+
+def _changed(project: Project, standing: Standing) -> list[str]:
+    """What is not as it was when the release was frozen, and its candidate named."""
+    assert standing.candidate is not None
+    assert standing.seal is not None
+    run = Run(project.runs / standing.candidate.run)
+    changed = changes(Place(project.releases, standing.release, standing.version), standing.seal)
+    return changed + [
+        f"runs/{run.id}/{name} was edited after it became the candidate" for name in edited(run, standing.candidate)
+    ]
+
+
+def _sealed(changed: Sequence[str]) -> Result:
+    """The verdict of the gate that comes before all others."""
+    figure = f"{len(changed)} changed" if changed else "nothing changed"
+    return Result(SEAL, "seal", not changed, figure, "nothing changed after it was frozen", tuple(changed))
 
 
 class _Asking:
@@ -324,11 +344,13 @@ def _keep(
     asked: bool = True,
     box: str = "",
 ) -> GateRun:
+    unmoved(project, standing)
     candidate = standing.candidate
     assert candidate is not None
     place = Place(project.releases, standing.release, standing.version)
     found = GateRun(
-        standing.release, standing.version, candidate.run, candidate.weights, now(), seconds, tuple(results), given,
+        standing.release, standing.version, candidate.run, candidate.weights, now(), seconds,
+        tuple(map(_finite, results)), given,
         asked, box,
     )  # fmt: skip
     data = msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n"
@@ -338,9 +360,24 @@ def _keep(
         "sha256": hashlib.sha256(data).hexdigest(),
         "gates": {result.gate: result.passed for result in results},
         "asked": asked,
+        "records": _digests(place.gates(candidate.run), results),
     }
     log.append(project.releases, standing.release, standing.version, "gated", about)
     return found
+
+
+def _finite(result: Result) -> Result:
+    """The result with the numbers that JSON can hold: what is infinite, or none, stands in its words."""
+    numbers = {name: value for name, value in result.numbers.items() if math.isfinite(value)}
+    return msgspec.structs.replace(result, numbers=numbers)
+
+
+def _digests(folder: Path, results: Sequence[Result]) -> dict[str, str]:
+    """The SHA-256 (hex) of each file with the answers that the verdicts were reckoned from."""
+    names = sorted({name for result in results for name in result.samples})
+    return {
+        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names if (folder / name).is_file()
+    }
 
 
 def _trained(project: Project, run: Run) -> list[Target]:

@@ -20,7 +20,8 @@ from machine.errors import Refused, UsageError
 from machine.evals.case import Case, messages_fault
 from machine.evals.suite import read_suite, suite_text
 from machine.release import log
-from machine.release.holdout import overlap
+from machine.release.alone import alone
+from machine.release.holdout import overlap, plain
 from machine.release.preregistration import Cases, Preregistration, Repair
 from machine.release.seal import Place
 from machine.release.standing import Standing
@@ -79,11 +80,7 @@ def suites(
                 tasks[name] = read_tasks(path)
             else:
                 cases[name] = read_suite(path)
-    if standing.gating is None:
-        given = _take(project, place, standing, found, files, trained)
-    else:
-        given = dict(standing.gating["given"])
-        _refuse_others(standing, found, given, files)
+    given = _given(project, place, standing, found, files, trained)
     for name, digest in given.items():
         path = folder / f"{name}.jsonl"
         if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest.rpartition(" ")[2]:
@@ -93,6 +90,26 @@ def suites(
         else:
             cases[name] = read_suite(path)
     return Suites(cases, tasks, given)
+
+
+def _given(
+    project: Project,
+    place: Place,
+    standing: Standing,
+    found: Preregistration,
+    files: Mapping[str, Path],
+    trained: Sequence[Target],
+) -> dict[str, str]:
+    """What was given to this candidate: taken now, or, by this or another process, before."""
+    if standing.gating is None:
+        with alone(project, standing) as now:
+            if now.gating is None:
+                return _take(project, place, standing, found, files, trained)
+            standing = now
+    assert standing.gating is not None
+    given = dict(standing.gating["given"])
+    _refuse_others(standing, found, given, files)
+    return given
 
 
 def _take(
@@ -153,7 +170,7 @@ def _from_outside(
             f"nothing: {words}{more}",
             next_step="take them out, and give cases that nobody trained on; nothing was asked yet",
         )
-    return suite_text(cases), f"{len(cases)} cases of {path.name}"
+    return suite_text(cases), f"{len(cases)} cases of {path.name if path.name.isprintable() else ascii(path.name)}"
 
 
 def _refuse_unasked(found: Preregistration, files: Mapping[str, Path]) -> None:
@@ -192,7 +209,7 @@ def _refuse_repeats(path: Path, cases: Sequence[Case]) -> None:
     """Refuses cases that ask one thing several times, and count it as often."""
     asked: dict[bytes, str] = {}
     for case in cases:
-        other = asked.setdefault(canonical([list(case.messages), list(case.tools)]), case.id)
+        other = asked.setdefault(_whole(case), case.id)
         if other != case.id:
             raise Refused(
                 f"{path}: cases {other} and {case.id} ask the same, which counts once", next_step=f"take out {case.id}"
@@ -225,13 +242,19 @@ def _lines(path: Path) -> list[bytes]:
         return path.read_bytes().split(b"\n") if path.is_file() else []
 
 
+def _whole(case: Case) -> bytes:
+    """All that a case asks, whatever its spacing and case; two that are alike in it are one case."""
+    said = [[m.get("role"), normalised(plain(text_of(m))), m.get("tool_calls")] for m in case.messages]
+    return canonical([said, list(case.tools)])
+
+
 _Question = tuple[tuple[str, str], ...]
 """Who says what, whatever its case and spacing, and whatever the system prompt."""
 
 
 def _question(case: Case) -> _Question:
     said = [message for message in case.messages if message.get("role") != "system"]
-    return tuple((str(message.get("role")), normalised(text_of(message))) for message in said)
+    return tuple((str(message.get("role")), normalised(plain(text_of(message)))) for message in said)
 
 
 def _question_of_line(line: bytes) -> _Question | None:

@@ -1,8 +1,9 @@
 """Holdout: which cases of an external suite were trained on after all, as they are or nearly so.
 
-Texts are compared by their words, whatever case, spacing and punctuation. A text is the set of its shingles: word
-triples, or runs of five characters where it has fewer than `SHORT_TEXT` words, of which one changed word would leave
-few triples. Two texts are as near as their sets (Jaccard): what both have of what either has.
+Texts are compared by their words, whatever case, spacing and punctuation, however their letters are composed, and
+without signs that nobody sees. A text is the set of its shingles: word triples, or runs of five characters where it has
+fewer than `SHORT_TEXT` words, of which one changed word would leave few triples. Two texts are as near as their sets
+(Jaccard): what both have of what either has.
 
 A case's question is its last user text with the tool results after it, as in `evals.suite`, and is compared with
 every user text of the rows, every tool result, and every user text with its tool results. A short follow-up ("go on")
@@ -13,6 +14,7 @@ MinHash (datasketch) would only add an error; edit distances (rapidfuzz) would l
 """
 
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,6 +34,11 @@ SHORT_TEXT = 12
 """Words under which a text is compared by its characters."""
 _WORDS, _CHARACTERS = 3, 5
 _WORD = re.compile(r"\w+")
+_UNSEEN = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff]"
+)
+"""Unicode's `Default_Ignorable_Code_Point`, and what only turns the direction of writing."""
 _ODD = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F)
 """Multipliers that mix a shingle into 64 bits; two different ones meet by chance about once in 2^64 pairs."""
 
@@ -179,7 +186,7 @@ class _Words(dict[str, int]):
 
         for text in unit:
             if text not in self._known:
-                words = _WORD.findall(text.casefold())
+                words = _words(text)
                 self._known[text] = _mixed(np.fromiter(map(self.__getitem__, words), np.uint64, len(words)), _WORDS)
         return np.concatenate([self._known[text] for text in unit])
 
@@ -285,7 +292,7 @@ def _whole(messages: Iterable[dict[str, Any]]) -> _Unit:
 
 
 def _short(unit: _Unit) -> bool:
-    return sum(len(_WORD.findall(text)) for text in unit) < SHORT_TEXT
+    return sum(len(_words(text)) for text in unit) < SHORT_TEXT
 
 
 def _spelt(texts: Iterable[str]) -> str:
@@ -293,6 +300,15 @@ def _spelt(texts: Iterable[str]) -> str:
     return f" {' '.join(_bare(text) for text in texts)} "
 
 
+def plain(text: str) -> str:
+    """A text with its letters composed in one way (NFKC), and without signs that nobody sees."""
+    return text if text.isascii() else _UNSEEN.sub("", unicodedata.normalize("NFKC", text))
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(plain(text).casefold())
+
+
 def _bare(text: str) -> str:
     """The words of a text; the text itself, where it has none."""
-    return " ".join(_WORD.findall(text.casefold())) or normalised(text)
+    return " ".join(_words(text)) or normalised(text)

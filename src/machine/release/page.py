@@ -8,13 +8,14 @@ are cut, cases that there is no room for are left out, and how many is said.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
 import msgspec
 
 from machine.errors import MachineError
 from machine.evals.page import FOLD
 from machine.evals.record import Retention, read_record
-from machine.evals.retention import built_in_cases, judge
+from machine.evals.retention import built_in_cases
 from machine.page import page
 from machine.release import tried, words
 from machine.release.gates.wording import percent
@@ -275,8 +276,7 @@ def _kept(summary: Summary, gates: Path, room: Room) -> Iterator[Sides]:
         except _DAMAGED as error:
             found.faults.append(f"What the {arm} kept cannot be shown: {_clip(str(error))}")
     try:
-        if len(arms) == len(_PLAIN):
-            found.facts = [(name, value) for name, value in judge(arms["base"], arms["candidate"]).rows]
+        found.facts = [(arm, _retained(each)) for arm, each in arms.items()]
         cases = {case.id: case for case in built_in_cases()}
         fill_cases(found, {arm: each.samples for arm, each in arms.items()}, cases, {}, room)
     except _DAMAGED as error:
@@ -284,7 +284,13 @@ def _kept(summary: Summary, gates: Path, room: Room) -> Iterator[Sides]:
     yield found
 
 
-_PLAIN = ("base", "candidate")
+def _retained(found: Retention) -> str:
+    """What an arm kept, in words; how the two differ is the gate's to say."""
+    passed = sum(sample.passed for sample in found.samples)
+    said = f"{passed} of {words.plural(len(found.samples), 'answer')} pass"
+    if not found.nll:
+        return said
+    return f"{said}; NLL {fmean(found.nll.values()):.3f} nats a token over {words.plural(len(found.nll), 'text')}"
 
 
 def _retention(gates: Path, name: str) -> Retention:

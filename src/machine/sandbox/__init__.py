@@ -6,6 +6,7 @@ box that works on this machine: Docker where an engine runs, else bubblewrap, el
 
     inside/         runs in the box as its first process: files, limits, watch, result; standard library only
     relay.py        the only way out: forwards chat completions to one endpoint and adds the key on this side
+    question.py     what may be asked through it: one model, one answer, of bounded length
     running.py      starts a box, feeds it, listens to it and ends it, whatever happens
     bubblewrap.py, docker.py, bare.py    what each kind of box hides and shows
     frame.py        the bytes that pass the wall, read as those of an enemy

@@ -14,6 +14,8 @@ from machine.sandbox.job import Ended, Job, is_inside
 
 LARGEST_HEAD = 32 << 20
 FILES, ODD = 20_000, 1_001
+BEGUN = b"\x01"
+"""What a box says before its result: the command is about to start. What breaks from then on, the command broke."""
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 
 
@@ -80,7 +82,7 @@ def environment(job: Job, place: Place) -> dict[str, str]:
 
 def most(job: Job) -> int:
     """The most bytes that a whole result can have."""
-    return 8 + LARGEST_HEAD + 2 * job.limits.output + job.limits.disk
+    return len(BEGUN) + 8 + LARGEST_HEAD + 2 * job.limits.output + job.limits.disk
 
 
 def unpack(data: bytes, job: Job) -> Result:
@@ -96,6 +98,8 @@ def unpack(data: bytes, job: Job) -> Result:
 
 
 def _unpack(data: bytes, job: Job) -> Result:
+    _hold(data.startswith(BEGUN), "it has not begun")
+    data = data.removeprefix(BEGUN)
     size = int.from_bytes(data[:8], "big")
     _hold(len(data) > 8 and size <= LARGEST_HEAD, "its head is too long")
     head = json.loads(data[8 : 8 + size])

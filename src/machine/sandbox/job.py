@@ -15,7 +15,7 @@ TEMPORARY = "/tmp"
 PORT = 8417
 """Where the model answers on 127.0.0.1 inside a box; without a box any free port, so read `MACHINE_MODEL_URL`."""
 
-Ended = Literal["exited", "time", "memory", "processes", "disk", "output", "requests"]
+Ended = Literal["exited", "time", "memory", "processes", "disk", "output", "requests", "broken"]
 _SHORTEST_SECRET = 8
 """Characters: a key shorter than this (a local server's "none") may well occur in a file by chance."""
 
@@ -46,10 +46,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Door:
-    """The model endpoint: `url` is what stands before `/chat/completions`; `key` never enters a box."""
+    """The model endpoint: `url` is what stands before `/chat/completions`; `key` never enters a box.
+
+    Where `model` is given only that one can be asked, for one answer at a time of at most `tokens` tokens (0: as many
+    as the service gives): what runs in a box could else have a better model do its work, or spend without bound.
+    """
 
     url: str
     key: str = field(default="", repr=False)
+    model: str = ""
+    tokens: int = 0
 
 
 @dataclass(frozen=True)
@@ -102,9 +108,10 @@ class Outcome:
     """How a job ended.
 
     `code` is the command's exit code, minus the signal's number where one ended it, None where the box was ended first;
-    `ended` names the limit it met. `stdout` and `stderr` are kept up to `Limits.output`. `files` are the regular files
-    of the work folder afterwards; `odd` names what else lies there (links, devices, sockets, too large, too many), none
-    of it followed. `refused` is what the relay turned away, as "GET /v1/models"; `box` is the box's name.
+    `ended` names the limit it met, or is `broken` where what ran broke the box, and no more is known. `stdout` and
+    `stderr` are kept up to `Limits.output`. `files` are the regular files of the work folder afterwards; `odd` names
+    what else lies there (links, devices, sockets, too large, too many), none of it followed. `refused` is what the
+    relay turned away, as "GET /v1/models"; `box` is the box's name.
     """
 
     code: int | None

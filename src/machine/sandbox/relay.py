@@ -1,8 +1,9 @@
 """The only way out of a box: a Unix socket on this side that asks one model endpoint, and answers 403 to all else.
 
 Only `POST /v1/chat/completions` is forwarded, always to the door's own host and path, with the door's key and none of
-the box's headers but the content type; redirects are not followed, proxies of the environment are not used. The answer
-is streamed back as it comes. Bodies are bounded both ways, questions are counted, and what was turned away is noted.
+the box's headers but the content type, and only what `question` lets through; redirects are not followed, proxies of
+the environment are not used. The answer is streamed back as it comes. Bodies are bounded both ways, questions are
+counted, and what was turned away is noted.
 """
 
 import contextlib
@@ -20,6 +21,7 @@ from urllib.parse import urlsplit
 
 from machine.errors import Refused
 from machine.sandbox.job import Door, Request
+from machine.sandbox.question import Unfit, fit
 
 QUESTION, ANSWER = 16 << 20, 64 << 20
 """Bytes of the largest body that goes out, and that comes back."""
@@ -44,7 +46,7 @@ class Relay:
             raise Refused(
                 "the model endpoint's address is not one", next_step="give one such as http://127.0.0.1:8000/v1"
             )
-        self._key, self._most, self._on_spent = door.key, most, on_spent
+        self.door, self._key, self._most, self._on_spent = door, door.key, most, on_spent
         self._asked = 0
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
@@ -169,7 +171,14 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(length))
         if len(body) < int(length):
             self.close_connection = True
-        elif not self.server.relay.admit():
+            return
+        try:
+            body = fit(body, self.server.relay.door)
+        except Unfit as unfit:
+            self.server.relay.refuse(f"POST {self.path}: {unfit}")
+            self._answer(403, str(unfit))
+            return
+        if not self.server.relay.admit():
             self._answer(429, "this box has used up its requests to the model")
         else:
             self._forward(body)

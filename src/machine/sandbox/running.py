@@ -53,7 +53,7 @@ def run(job: Job, folder: Path, box: str, plan: Callable[[], Plan]) -> Outcome:
     """Runs the job in the box that `plan` describes once the relay's socket lies in `folder`.
 
     Raises:
-        BrokenBox: the box ended without a result.
+        BrokenBox: the box did not come as far as the command.
     """
     with contextlib.ExitStack() as held:
         child: list[_Child] = []
@@ -120,9 +120,11 @@ class _Child:
         try:
             result = frame.unpack(bytes(self._said), self._job)
         except BrokenBox as error:
+            if met is None and self._said.startswith(frame.BEGUN):
+                met = "broken"
             if met is None:
                 complaint = self._complaint.decode(errors="replace").strip()[-500:]
-                raise BrokenBox(f"the sandbox did not start or broke: {complaint or error.message}",
+                raise BrokenBox(f"the sandbox did not start: {complaint or error.message}",
                                 next_step="run `machine doctor`") from error  # fmt: skip
             return Result(None, met, time.monotonic() - self._began, b"", b"", {}, ())
         return replace(result, ended=met) if met and result.ended == "exited" else result

@@ -1,6 +1,8 @@
 """Non-inferiority: the candidate is shown not to be worse by more than a margin; than the base, or the prompted base.
 
-"No difference was seen" is not it: a suite that is too small to rule the drop out fails the gate.
+"No difference was seen" is not it: a suite that is too small to rule the drop out fails the gate. So does one of which
+the other arm passes so little that a candidate which passes nothing would be within the margin: it shows that the
+candidate is not worse by showing nothing. There the candidate has to be better.
 """
 
 from dataclasses import dataclass
@@ -13,6 +15,7 @@ from machine.release.gates.result import Result
 from machine.release.gates.wording import names, percent, signed
 from machine.release.preregistration import Control, NonInferiority
 
+_ROUNDING = 1e-9
 _NOTED = 0.005
 """How much more often than agreed a candidate at the margin may pass before it is said."""
 
@@ -32,6 +35,10 @@ class _Paired:
     def difference(self) -> float:
         return (self.candidate - self.other) / self.cases
 
+    def is_vacuous(self, margin: float) -> bool:
+        """Whether passing no case at all would not be a drop of more than `margin`, and the candidate is not better."""
+        return self.other <= margin * self.cases + _ROUNDING and self.bound <= 0
+
 
 def non_inferiority(name: str, gate: NonInferiority, base: Measured, candidate: Measured) -> Result:
     """Whether the lower bound of candidate less base in the share of cases passed lies above -margin (see `paired`).
@@ -42,7 +49,7 @@ def non_inferiority(name: str, gate: NonInferiority, base: Measured, candidate: 
         ValueError: the arms were not given the same cases.
     """
     found = _paired(gate, base, candidate)
-    return _result(name, "non-inferiority", gate, found, _words(gate, found, candidate), (base, candidate))
+    return _result(name, "non-inferiority", gate, found, _words(gate, found, base.arm, candidate), (base, candidate))
 
 
 def control(name: str, gate: Control, control_arm: Measured, candidate: Measured) -> Result:
@@ -53,7 +60,9 @@ def control(name: str, gate: Control, control_arm: Measured, candidate: Measured
     """
     found = _paired(gate, control_arm, candidate)
     said = _prompt(found, compare(control_arm.scores, candidate.scores).p_better)
-    return _result(name, "control", gate, found, (said, *_words(gate, found, candidate)), (control_arm, candidate))
+    return _result(
+        name, "control", gate, found, (said, *_words(gate, found, "prompted base", candidate)), (control_arm, candidate)
+    )
 
 
 def _paired(gate: NonInferiority | Control, other: Measured, candidate: Measured) -> _Paired:
@@ -81,7 +90,7 @@ def _result(
     return Result(
         gate=name,
         test=test,
-        passed=found.bound > -gate.margin,
+        passed=found.bound > -gate.margin and not found.is_vacuous(gate.margin),
         figure=f"{found.other} → {found.candidate} of {found.cases} passed, {signed(found.difference)} "
         f"(at least {signed(found.bound)} with {percent(gate.confidence)} confidence)",
         threshold=f"above {signed(-gate.margin)} with {percent(gate.confidence)} confidence",
@@ -101,10 +110,15 @@ def _result(
     )
 
 
-def _words(gate: NonInferiority | Control, found: _Paired, candidate: Measured) -> tuple[str, ...]:
+def _words(gate: NonInferiority | Control, found: _Paired, arm: str, candidate: Measured) -> tuple[str, ...]:
     words = []
     if found.bound <= -gate.margin:
         words.append(_why(gate, found))
+    if found.is_vacuous(gate.margin):
+        words.append(
+            f"the suite cannot show it: the {arm} passes {found.other} of {found.cases}, a candidate that passes none "
+            f"would not be worse by more than {percent(gate.margin)}, and this one is not shown to be better"
+        )
     words.append(f"{len(found.wins)} won, {len(found.losses)} lost")
     if found.losses:
         words.append(f"lost: {names(id + _reason(candidate, id) for id in found.losses)}")

@@ -27,6 +27,7 @@ def main() -> None:
     run = Run(head)
     if not run.isolated:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    wire.write_begun(1)
     try:
         run.start(head["command"], env)
         if listener is not None:

@@ -22,6 +22,11 @@ def _exactly(descriptor: int, size: int) -> bytes:
     return bytes(parts)
 
 
+def write_begun(descriptor: int) -> None:
+    """Says that the command is about to start: see `machine.sandbox.frame.BEGUN`."""
+    os.write(descriptor, b"\x01")
+
+
 def write_frame(descriptor: int, head: dict[str, Any], parts: list[bytes]) -> None:
     """Writes head and parts."""
     data = json.dumps(head, ensure_ascii=False).encode()
