@@ -30,6 +30,7 @@ from machine.release.seal import Place, seal
 from machine.release.summary import RESULT, GateRun, Summary, summary
 from machine.store.files import private_folder, write_private
 from machine.store.project import Project
+from machine.training.run import now
 
 MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 RUN = "20260102-091500-ab12"
@@ -179,11 +180,7 @@ class Release:
         """A trial in which so many turns of each arm came to something."""
         self.step("trial", {"share": 0.25, "unit": "turn", "salt": "00", "turns": 20, "model": "tinker/br-001-v1"})
         lines = [
-            msgspec.json.encode(
-                Outcome(
-                    "2026-01-03T08:00:00+00:00", f"s{n % 4}", f"{arm}-{what}-{n}", "BR-001", arm, MODEL, what, 4.2, 310
-                )
-            )
+            msgspec.json.encode(Outcome(now(), f"s{n % 4}", f"{arm}-{what}-{n}", "BR-001", arm, MODEL, what, 4.2, 310))
             for arm, what, count in outcomes
             for n in range(count)
         ]

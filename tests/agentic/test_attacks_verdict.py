@@ -3,8 +3,10 @@
 import pytest
 from test_verdict import repaired, repository, run_check
 
+from machine.agentic import pi
 from machine.agentic.doubt import doubted
 from machine.agentic.verdict import judged
+from machine.sandbox.job import Door, Limits
 
 COUNT = """
 import glob, os, re, sys
@@ -89,3 +91,10 @@ def test_a_copy_that_is_left_beside_the_repair_is_a_change(left):
     verdict = judged(repo, {**repaired(repo), left.format(path=path): repo.files[path]}, [], run_check)
     assert not verdict.passed
     assert len(verdict.outside) == 1
+
+
+def test_only_the_model_that_is_tried_can_be_asked():
+    """What it runs could else have another one of the service do its work."""
+    model = pi.Model("tinker://a/b", Door("http://127.0.0.1:9/v1", "a-key-of-the-host"), 8192, 1000)
+    door = pi.job(pi.installed(), model, "mend it", {}, Limits()).door
+    assert (door.model, door.tokens, door.key) == ("tinker://a/b", 1000, model.door.key)

@@ -24,7 +24,7 @@ _ID = click.argument("release_id", metavar="ID")
 _REASON = click.option("--reason", required=True, help="Why; it stays in the log.")
 
 
-@click.group("release", invoke_without_command=True)
+@click.group("release", invoke_without_command=True, subcommand_metavar="[status | new | ...]")
 @click.pass_context
 def release(context: click.Context) -> Report | None:
     """Behavior releases: what will count is written down first, then a checkpoint earns its place in Pi."""
@@ -40,7 +40,7 @@ def new(host: Host, release_id: str, source: str | None) -> Report:
     from machine.release.draft import new as drafted
 
     project = _project(host)
-    place, missing = drafted(project, release_id, source)
+    place, missing = drafted(project, release_id, _source(host, source))
     found = place.read()
     rows = [
         ("Preregistration", str(place.file)),
@@ -121,7 +121,7 @@ def candidate(host: Host, release_id: str, run: str) -> Report:
     chosen = find_run(project.runs, run)
     if chosen.id in _tried(standing):
         raise Refused(
-            f"run {chosen.id} failed the gates of {release_id} v{standing.version}, which are run once for a candidate",
+            f"run {chosen.id} has met the gates of {release_id} v{standing.version}, which judge a run once",
             next_step="machine train run --yes (another run)",
         )
     found = place.read()
@@ -250,8 +250,9 @@ def activate(host: Host, release_id: str, force: str | None) -> Report:
         )
     project = _project(host)
     found = summary(project, release_id)
-    if not force:
+    if not force or found.standing.stage == "eligible":
         refuse_unearned(found)
+        force = None  # it has earned its place: there is nothing to force
     if force and host.interactive and not host.confirm("Activate against the rules?", _unearned(found.standing)):
         raise Refused("not agreed; nothing was changed", next_step=found.standing.next_step)
     where = tinker_service(host)
@@ -382,14 +383,23 @@ def _standing(project: Project, release_id: str) -> "Standing":
 
 
 def _tried(standing: "Standing") -> set[str]:
-    """The runs that failed the gates of this version."""
-    run, failed = "", set[str]()
+    """The runs that the gates of this version have judged."""
+    run, judged = "", set[str]()
     for entry in standing.entries:
         if entry.version == standing.version and entry.step == "candidate":
             run = entry.data["candidate"]["run"]
-        elif entry.version == standing.version and entry.step == "gated" and not entry.data["passed"]:
-            failed |= {run} if entry.data.get("asked", True) else set()
-    return failed
+        elif entry.version == standing.version and entry.step == "gated" and entry.data.get("asked", True):
+            judged.add(run)
+    return judged
+
+
+def _source(host: Host, source: str | None) -> str | None:
+    """A template's name as it is; a folder of the user's from where the user is."""
+    from machine.release.draft import templates
+
+    if source is None or source in templates():
+        return source
+    return str(host.cwd / Path(source).expanduser())
 
 
 def _files(host: Host, holdouts: "Sequence[str]") -> dict[str, Path]:
