@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 # The files that take longest, longest first: two workers that begin with these end together.
 SLOW = (
-    "commands/test_train.py", "engine/test_life.py", "commands/test_evaluate.py", "engine/test_cookbook.py", "pi/test_auto.py",
+    "release/test_lifecycle.py", "commands/test_train.py", "engine/test_life.py", "commands/test_evaluate.py", "engine/test_cookbook.py", "pi/test_auto.py",
     "training/test_loop.py", "pi/test_student.py", "test_style.py", "engine/test_hub.py", "store/test_fire.py", "engine/test_chat.py",
     "evals/test_evaluation.py", "engine/test_sampling.py", "pi/test_bridge.py", "engine/test_sdk_sampling.py", "capture/test_oracle.py",
 )  # fmt: skip

@@ -50,8 +50,17 @@ def judged(work, passed=True):
     run = GateRun(ID, work.standing.version, candidate.run, candidate.weights, "2026-01-01", 1.0, (result,))
     data = msgspec.json.encode(run)
     write_private(private_folder(work.place.gates(candidate.run)) / RESULT, data)
-    sha256 = hashlib.sha256(data).hexdigest()
-    work.step("gated", {"passed": passed, "sha256": sha256, "gates": {"learnt": passed}})
+    answers = work.place.gates(candidate.run) / "target-base.json"
+    write_private(answers, b"{}")
+    work.step(
+        "gated",
+        {
+            "passed": passed,
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "gates": {"learnt": passed},
+            "records": {answers.name: hashlib.sha256(b"{}").hexdigest()},
+        },
+    )
 
 
 def found(work):
@@ -86,6 +95,7 @@ TAMPERED = {
     "runs/{run}/heldout.jsonl was edited": lambda w: (run_of(w) / "heldout.jsonl").write_text("{}\n"),
     "gates/{run}/holdout.jsonl was edited after it was given": lambda w: append(gates_of(w) / "holdout.jsonl"),
     "gates/{run}/result.json was edited after the gates were run": lambda w: append(gates_of(w) / RESULT),
+    "gates/{run}/target-base.json was edited after the gates were run": lambda w: append(gates_of(w) / "target-base.json"),
     "gates/{run}/result.json is damaged (": lambda w: (gates_of(w) / RESULT).write_text("[" * 100_000),
     "gates/{run}/result.json cannot be read (": lambda w: (gates_of(w) / RESULT).unlink(),
 }

@@ -55,6 +55,10 @@ def _of(project: Project, place: Place, run: str, entry: Entry) -> Iterator[str]
         case "gated":
             _, fault = gate_run(place, run, entry.data["sha256"])
             yield from [fault] if fault else []
+            for name, digest in entry.data.get("records", {}).items():
+                path = place.gates(run) / name
+                if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+                    yield f"{path.relative_to(place.folder)} was edited after the gates were run"
 
 
 def _student(student: Served | None, now: Activation | None) -> Iterator[str]:
