@@ -13,7 +13,8 @@ from machine.errors import Refused, StoreError
 from machine.evals.suite import suite_text
 from machine.release import gate, log
 from machine.release.alone import LOCK, alone
-from machine.release.gate import Gates, fail_changed, ready, run_gates
+from machine.release.asking import Gates
+from machine.release.gate import fail_changed, ready, run_gates
 from machine.release.gates.result import Result
 from machine.release.given import suites
 from machine.release.summary import RESULT, GateRun, gate_run
@@ -51,7 +52,7 @@ def asking(monkeypatch, meanwhile):
             numbers = {"rise": float("nan"), "length": float("inf"), "cases": 12}
             return Result(name, "improvement", True, "", "", numbers=numbers, samples=("target-base.json",))
 
-    monkeypatch.setattr(gate, "_Asking", Asking)
+    monkeypatch.setattr(gate, "Asking", Asking)
 
 
 def gated(work):

@@ -95,7 +95,9 @@ TAMPERED = {
     "runs/{run}/heldout.jsonl was edited": lambda w: (run_of(w) / "heldout.jsonl").write_text("{}\n"),
     "gates/{run}/holdout.jsonl was edited after it was given": lambda w: append(gates_of(w) / "holdout.jsonl"),
     "gates/{run}/result.json was edited after the gates were run": lambda w: append(gates_of(w) / RESULT),
-    "gates/{run}/target-base.json was edited after the gates were run": lambda w: append(gates_of(w) / "target-base.json"),
+    "gates/{run}/target-base.json was edited after the gates were run": lambda w: append(
+        gates_of(w) / "target-base.json"
+    ),
     "gates/{run}/result.json is damaged (": lambda w: (gates_of(w) / RESULT).write_text("[" * 100_000),
     "gates/{run}/result.json cannot be read (": lambda w: (gates_of(w) / RESULT).unlink(),
 }
