@@ -86,6 +86,15 @@ def test_without_a_student_before_it_is_the_base_model(work):
     assert roll_back(work.project, "").after == BASE == student(work)
 
 
+def test_it_is_the_base_model_by_a_name_that_pi_knows(work):
+    provider.register(endpoint(), MODEL, "base")  # as `tinker use MODEL base` does
+    provider.keep(endpoint(), [Model("org/another", 8192, True, True)])  # and MODEL is not on the list by itself
+    activated(work)
+    after = roll_back(work.project, "").after
+    assert after == Served("tinker/base", MODEL, "base")
+    assert after.model in {entry.ref for entry in [*provider.base_models(), *provider.listed()]}
+
+
 def test_it_ends_the_trial_of_what_is_rolled_back_alone(work):
     activated(work)
     mine, other = (Trial(id, f"tinker/{id}", f"tinker://{id}", 0.5, "turn", "00") for id in (ID, "BR-005"))

@@ -371,6 +371,7 @@ def test_from_the_trial_to_the_rollback(passed, tmp_path):
 
     done(release("rollback", "--reason", "to see that it can be"))
     assert served(project.root) == Served(f"tinker/{model}", model, "base")
+    assert f"tinker/{model}" in {entry.ref for entry in provider.base_models()}, "Pi has it, and can go back to it"
     assert release("rollback").exit_code == 2
     assert steps(passed) == [
         "drafted", "frozen", "candidate", "gating", "gated", "trial", "eligible", "activated", "rolled back",

@@ -83,6 +83,8 @@ def activate(
 def registered(service: Service, where: Endpoint, standing: Standing, found: Preregistration | None) -> None:
     """Makes the candidate a model in Pi, once it has shown that it is the weights that were trained.
 
+    The service's base models are models in Pi too from then on, so that there is one to go back to.
+
     Raises:
         TrainingError: other weights answer.
         ServiceError: the service does not hold it.
@@ -94,7 +96,9 @@ def registered(service: Service, where: Endpoint, standing: Standing, found: Pre
     student = load_student(model, candidate.renderer)
     base = prove(Asker(service, student, sampler(service, model, None)), None)
     prove(Asker(service, student, client), candidate.weights, base, candidate.probe)
-    context = {each.name: each.context for each in models(service)}.get(model)
+    available = models(service)
+    provider.keep(where, available)
+    context = {each.name: each.context for each in available}.get(model)
     provider.register(where, candidate.weights, _alias(standing), context, base=model)
 
 
@@ -179,14 +183,14 @@ def _previous(found: Ledger) -> Served | None:
 
 
 def _base_of_student(student: Served | None) -> Served:
-    """The base model that Pi knows the service by; the release's own where it is listed."""
-    listed = provider.base_models()
-    registered = {entry.model: entry.base for entry in provider.listed()}
-    base = registered.get(student.weights) if student else None
+    """The base model of the student, else the first that the service lists, as Pi calls it."""
+    own, listed = provider.listed(), provider.base_models()
+    base = next((entry.base for entry in own if student and entry.model == student.weights), None)
     if base is None and not listed:
         raise Refused("no base model is known to go back to", next_step="machine student")
     name = base or listed[0].model
-    return Served(f"{provider.NAME}/{name}", name, BASE)
+    called = next((entry.ref for entry in [*listed, *own] if entry.model == name), f"{provider.NAME}/{name}")
+    return Served(called, name, BASE)
 
 
 def _end_trial(project: Project, release: str) -> None:
