@@ -500,4 +500,4 @@ def test_an_over_trained_student_is_caught(shop):
     assert lost.case in page
     assert html.escape(lost.text[:20]) in page
     again = release("candidate", "BR-002", shop.overtrained)
-    assert (again.exit_code, "which are run once" in again.title) == (2, True)
+    assert (again.exit_code, "which judge a run once" in again.title) == (2, True)
