@@ -14,11 +14,11 @@ from machine.evals.sample import Parameters, Sample
 from machine.evals.suite import suite_hash
 from machine.release.gates.improvement import improvement
 from machine.release.gates.noninferiority import control, non_inferiority
+from machine.release.outcomes import fisher_greater
 from machine.release.page import html
 from machine.release.preregistration import Control, Improvement, NonInferiority
 from machine.release.standing import ledger
 from machine.release.status import list_report, log_report, status_report
-from machine.release.tried import fisher_greater
 from machine.report import as_json, as_markdown, as_text
 from releasepages import MODEL, WEIGHTS, Release, questions, retention
 

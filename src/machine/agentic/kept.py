@@ -13,7 +13,7 @@ import msgspec
 from machine.agentic.attempt import Attempt
 from machine.agentic.task import Task
 from machine.errors import Refused, StoreError
-from machine.store.files import append_line, explained, private_folder, write_private
+from machine.store.files import append_line, explained, private_folder, whole_lines, write_private
 
 ATTEMPTS = "attempts.jsonl"
 TRANSCRIPTS = "transcripts"
@@ -47,7 +47,7 @@ class Kept:
         self.folder, self.path = private_folder(folder), folder / ATTEMPTS
         self.attempts: dict[str, Attempt] = {}
         self.aside = ""
-        lines = _whole_lines(self.path)
+        lines = whole_lines(self.path)
         why = self._reasons(lines, header, again)
         if why:
             self.aside = f"{_set_aside(folder)} holds the earlier attempts: {', '.join(why)}"
@@ -104,7 +104,7 @@ def read_attempts(folder: Path) -> tuple[Header, list[Attempt]]:
         StoreError: the file cannot be read, or a line is damaged.
     """
     path = folder / ATTEMPTS
-    lines = _whole_lines(path)
+    lines = whole_lines(path)
     if not lines:
         raise Refused(f"there are no attempts in {folder}", next_step="try the tasks first")
     number = 1
@@ -129,9 +129,3 @@ def _set_aside(folder: Path) -> Path:
             (folder / TRANSCRIPTS).rename(folder / f"{TRANSCRIPTS}.{number}")
         (folder / ATTEMPTS).rename(path)
     return path
-
-
-def _whole_lines(path: Path) -> list[bytes]:
-    """The lines that end; none where there is no file."""
-    with explained(path):
-        return path.read_bytes().split(b"\n")[:-1] if path.exists() else []

@@ -1,7 +1,6 @@
 """Run: every task of a list tried by one model, one at a time; what is kept is not tried again."""
 
 import dataclasses
-import datetime
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from machine.agentic.task import Repository, Task, build
 from machine.errors import TrainingError
 from machine.sandbox.job import Box, Limits
 from machine.store.files import locked, private_folder
+from machine.training.run import now
 
 LIMITS = Limits()
 """What an attempt may use: see `machine.sandbox`."""
@@ -65,7 +65,7 @@ def attempt_all(
         for number, task in enumerate(left, len(tasks) - len(left) + 1):
             progress(f"trying {number}/{len(tasks)}: {task.id}")
             attempt, events = tried(installed, model, build(task), box, limits)
-            kept.add(msgspec.structs.replace(attempt, created_at=_now()), events)
+            kept.add(msgspec.structs.replace(attempt, created_at=now()), events)
             progress(f"tried {number}/{len(tasks)}: {task.id} {'passed' if attempt.passed else attempt.why}")
         return [kept.attempts[task.id] for task in tasks]
 
@@ -95,7 +95,3 @@ def _header(model: Model, limits: Limits, installed: Installed) -> Header:
         limits={name: float(value) for name, value in dataclasses.asdict(limits).items()},
         pi=installed.version,
     )
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

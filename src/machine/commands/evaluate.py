@@ -219,14 +219,11 @@ def _asked(host: Host, project: Project, subject: "Subject", how: "Parameters", 
 def _trained_on(project: Project, run: str | None) -> "list[Row]":
     """The rows that a run trained on, or that the recipe would; of a run's sessions, those tagged since too."""
     from machine.training.run import Run
-    from machine.training.script import kept_recipe, load_rows
+    from machine.training.script import trained_rows
 
-    split = Run(project.runs / run).config.get("split") if run else None
-    if not run or split is None:
+    if not run or Run(project.runs / run).config.get("split") is None:
         return list(_sides(project, _config(project)).train)
-    sessions = set(split["train"])
-    rows = load_rows(kept_recipe(Run(project.runs / run)), project.folder)
-    return [row for row in rows if row.source.session in sessions]
+    return trained_rows(Run(project.runs / run), project.folder)
 
 
 def _answered(project: Project, found: "Evaluation", cases: "Sequence[Case]", next_step: str) -> Report:

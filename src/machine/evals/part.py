@@ -16,7 +16,7 @@ from machine.evals.case import Case
 from machine.evals.judge import Verdict
 from machine.evals.record import Retention
 from machine.evals.sample import Parameters, Sample
-from machine.store.files import append_line, explained, private_folder, write_private
+from machine.store.files import append_line, explained, private_folder, whole_lines, write_private
 from machine.tinker.probe import distance
 from machine.trace import canonical
 
@@ -60,7 +60,7 @@ class Part:
         self.verdicts: dict[tuple[str, int], Verdict] = {}
         self.retention: Retention | None = None
         private_folder(folder)
-        found = _whole_lines(self.path)
+        found = whole_lines(self.path)
         self.anew = bool(found) and not _of(found[0], header)
         if not found or self.anew:
             write_private(self.path, msgspec.json.encode(header) + b"\n")
@@ -119,9 +119,3 @@ def _of(line: bytes, header: Header) -> bool:
         return msgspec.json.decode(line, type=Header).same(header)
     except msgspec.MsgspecError:
         return False
-
-
-def _whole_lines(path: Path) -> list[bytes]:
-    """The lines that end; none where there is no file."""
-    with explained(path):
-        return path.read_bytes().split(b"\n")[:-1] if path.exists() else []

@@ -22,7 +22,7 @@ from machine.release.candidate import edited
 from machine.release.gates.result import Result
 from machine.release.given import suites
 from machine.release.preregistration import Repair
-from machine.release.seal import Place, changes
+from machine.release.seal import Place, changes, file_digest
 from machine.release.standing import Standing
 from machine.release.summary import RESULT, GateRun
 from machine.sandbox.job import Box
@@ -30,7 +30,7 @@ from machine.store.files import private_folder, write_private
 from machine.store.project import Project
 from machine.tinker.service import Service
 from machine.training.run import Run, now
-from machine.training.script import kept_recipe, load_rows
+from machine.training.script import trained_rows
 
 SEAL = "frozen"
 """The gate that comes before all others: nothing was changed after it was frozen."""
@@ -151,12 +151,9 @@ def _finite(result: Result) -> Result:
 def _digests(folder: Path, results: Sequence[Result]) -> dict[str, str]:
     """The SHA-256 (hex) of each file with the answers that the verdicts were reckoned from."""
     names = sorted({name for result in results for name in result.samples})
-    return {
-        name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in names if (folder / name).is_file()
-    }
+    return {name: file_digest(folder / name) for name in names if (folder / name).is_file()}
 
 
 def _trained(project: Project, run: Run) -> list[Target]:
-    """The targets that a run trained on; of its sessions, those tagged since too."""
-    sessions = set(run.config["split"]["train"])
-    return expand([row for row in load_rows(kept_recipe(run), project.folder) if row.source.session in sessions])
+    """The targets that a run trained on."""
+    return expand(trained_rows(run, project.folder))

@@ -23,7 +23,7 @@ from machine.release import log
 from machine.release.alone import alone
 from machine.release.holdout import overlap, plain
 from machine.release.preregistration import Cases, Preregistration, Repair
-from machine.release.seal import Place
+from machine.release.seal import Place, file_digest
 from machine.release.standing import Standing
 from machine.store.files import explained, private_folder, write_private
 from machine.store.project import Project
@@ -83,7 +83,7 @@ def suites(
     given = _given(project, place, standing, found, files, trained)
     for name, digest in given.items():
         path = folder / f"{name}.jsonl"
-        if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest.rpartition(" ")[2]:
+        if file_digest(path) != digest.rpartition(" ")[2]:
             raise Refused(f"{path} is not the suite that the gates began with", next_step=_again(standing))
         if isinstance(found.suites[name], Repair):
             tasks[name] = read_tasks(path)

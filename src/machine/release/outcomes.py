@@ -8,6 +8,7 @@ written whole are moved to `outcomes.torn`.
 
 import contextlib
 import hashlib
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -91,6 +92,17 @@ class Tally:
     work: Side
     difference: float | None
     difference_interval: "Interval"
+
+    @property
+    def worse(self) -> float | None:
+        """The p-value that the candidate's share of bad turns is above the work model's (see `fisher_greater`).
+
+        None where an arm has no turn that counts.
+        """
+        candidate, work = self.candidate, self.work
+        if not candidate.judged or not work.judged:
+            return None
+        return fisher_greater(candidate.bad, candidate.judged, work.bad, work.judged)
 
 
 def arm_of(trial: "Trial", session: str, turn: str) -> Arm:
@@ -185,6 +197,17 @@ def tallied(found: Sequence[Outcome]) -> Tally:
     low = p - q - ((p - p_low) ** 2 + (q_high - q) ** 2) ** 0.5
     high = p - q + ((p_high - p) ** 2 + (q - q_low) ** 2) ** 0.5
     return Tally(candidate, work, p - q, (max(-1.0, low), min(1.0, high)))
+
+
+def fisher_greater(one: int, of_one: int, other: int, of_other: int) -> float:
+    """Fisher's exact one-sided p-value that the share `one` of `of_one` is above `other` of `of_other`.
+
+    The tail of the hypergeometric distribution, in whole numbers. scipy has it too, but takes longer to import than
+    all else that `machine release status` does.
+    """
+    bad, all_ = one + other, of_one + of_other
+    tail = sum(math.comb(bad, k) * math.comb(all_ - bad, of_one - k) for k in range(one, min(bad, of_one) + 1))
+    return tail / math.comb(all_, of_one)
 
 
 def _side(found: Sequence[Outcome]) -> Side:

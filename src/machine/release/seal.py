@@ -79,10 +79,10 @@ def seal(place: Place, found: Preregistration) -> Seal:
         path = place.folder / file
         if path.is_symlink() or not path.resolve().is_relative_to(place.folder.resolve()):
             raise Refused(f"{path} is a link, or lies outside {place.folder}", next_step="put the file itself there")
-        suites[file] = _digest(path)
+        suites[file] = file_digest(path)
         if suites[file] == "":
             raise Refused(f"{path} is not there", next_step=f"write it, or name another file in {place.file}")
-    return Seal(_digest(place.file), suites, retention_hash(built_in_cases(), built_in_passages()))
+    return Seal(file_digest(place.file), suites, retention_hash(built_in_cases(), built_in_passages()))
 
 
 def changes(place: Place, sealed: Seal) -> list[str]:
@@ -90,7 +90,7 @@ def changes(place: Place, sealed: Seal) -> list[str]:
     found = []
     for file, digest in {FILE: sealed.preregistration, **sealed.suites}.items():
         try:
-            now = _digest(place.folder / file)
+            now = file_digest(place.folder / file)
         except Refused as error:
             found.append(f"{file} cannot be read ({error.message})")
             continue
@@ -127,8 +127,12 @@ def _functions(place: Place, found: Preregistration) -> set[str]:
     return {f"suites/{name}" for path in suites if path.exists() for name in used_functions(read_suite(path))}
 
 
-def _digest(path: Path) -> str:
-    """Empty where there is no such file."""
+def file_digest(path: Path) -> str:
+    """SHA-256 (hex) of a file; empty where there is none.
+
+    Raises:
+        Refused: it cannot be read.
+    """
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from machine.release.outcomes import Outcome, Side, tallied
+from machine.release.outcomes import Outcome, tallied
 
 _Count = Annotated[int, msgspec.Meta(ge=0)]
 
@@ -39,13 +39,12 @@ def stopped(stops: Stops, outcomes: Sequence[Outcome]) -> str:
     candidate, work = tally.candidate, tally.work
     if stops.bad and candidate.bad >= stops.bad:
         return f"{candidate.bad} of {candidate.judged} turns of the candidate were bad (the rule: {stops.bad} in all)"
-    if stops.worse and candidate.judged and work.judged:
-        p = _worse(candidate, work)
-        if p <= stops.worse:
-            return (
-                f"{candidate.bad} of {candidate.judged} turns of the candidate were bad, {work.bad} of {work.judged} "
-                f"of the work model's: p = {p:.2g} (Fisher, one-sided; the rule: {stops.worse:g})"
-            )
+    p = tally.worse if stops.worse else None
+    if p is not None and p <= stops.worse:
+        return (
+            f"{candidate.bad} of {candidate.judged} turns of the candidate were bad, {work.bad} of {work.judged} "
+            f"of the work model's: p = {p:.2g} (Fisher, one-sided; the rule: {stops.worse:g})"
+        )
     return ""
 
 
@@ -56,10 +55,3 @@ def _longest_failure(outcomes: Sequence[Outcome]) -> int:
             length = length + 1 if each.what in ("failed", "unavailable") else 0
             longest = max(longest, length)
     return longest
-
-
-def _worse(candidate: Side, work: Side) -> float:
-    from scipy.stats import fisher_exact
-
-    table = [[side.bad, side.judged - side.bad] for side in (candidate, work)]
-    return float(fisher_exact(table, alternative="greater").pvalue)

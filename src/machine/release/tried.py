@@ -1,6 +1,5 @@
 """Tried: what is said of a trial in real use: each arm's turns by what came of them, and how near it is to a stop."""
 
-import math
 from typing import TYPE_CHECKING
 
 from machine.release.gates.wording import percent, signed
@@ -68,7 +67,7 @@ def stops(trial: Trial, tally: "Tally | None") -> list[str]:
     if rules.bad:
         found.append(f"{rules.bad} bad turns" + (f" ({side.bad} now)" if side else ""))
     if rules.worse:
-        near = _worse(tally) if tally else None
+        near = tally.worse if tally else None
         shown = "" if near is None else f" ({near:.2g} now)"
         found.append(f"worse at p ≤ {rules.worse:g}{shown}")
     return found
@@ -86,24 +85,6 @@ def length(trial: Trial, tally: "Tally | None") -> str:
 
 _FAILURES: tuple["What", ...] = ("failed", "unavailable")
 _BAD = "Bad turns are those corrected, asked again, aborted, failed or switched back."
-
-
-def _worse(tally: "Tally") -> float | None:
-    """The p-value that the stop rule `worse` looks at; None where an arm has no turn that counts."""
-    if not tally.candidate.judged or not tally.work.judged:
-        return None
-    return fisher_greater(tally.candidate.bad, tally.candidate.judged, tally.work.bad, tally.work.judged)
-
-
-def fisher_greater(one: int, of_one: int, other: int, of_other: int) -> float:
-    """Fisher's exact one-sided p-value that the share `one` of `of_one` is above `other` of `of_other`.
-
-    The tail of the hypergeometric distribution, in whole numbers. scipy has it too, but takes longer to import than
-    all else that `machine release status` does.
-    """
-    bad, all_ = one + other, of_one + of_other
-    tail = sum(math.comb(bad, k) * math.comb(all_ - bad, of_one - k) for k in range(one, min(bad, of_one) + 1))
-    return tail / math.comb(all_, of_one)
 
 
 def _rate(side: "Side") -> str:

@@ -1,6 +1,5 @@
 """Verify: whether everything that the log speaks of is as it was when the log spoke of it, in every version."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -8,7 +7,7 @@ import msgspec
 from machine.errors import Refused
 from machine.release.candidate import Candidate, edited
 from machine.release.log import Entry
-from machine.release.seal import Place, Seal, changes
+from machine.release.seal import Place, Seal, changes, file_digest
 from machine.release.standing import Activation, ledger
 from machine.release.summary import gate_run
 from machine.store.project import Project
@@ -50,14 +49,14 @@ def _of(project: Project, place: Place, run: str, entry: Entry) -> Iterator[str]
         case "gating":
             for name, given in entry.data["given"].items():
                 path = place.gates(run) / f"{name}.jsonl"
-                if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() not in given:
+                if not path.is_file() or file_digest(path) not in given:
                     yield f"{path.relative_to(place.folder)} was edited after it was given"
         case "gated":
             _, fault = gate_run(place, run, entry.data["sha256"])
             yield from [fault] if fault else []
             for name, digest in entry.data.get("records", {}).items():
                 path = place.gates(run) / name
-                if not path.is_file() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
+                if not path.is_file() or file_digest(path) != digest:
                     yield f"{path.relative_to(place.folder)} was edited after the gates were run"
 
 

@@ -126,6 +126,16 @@ def set_aside(descriptor: int, tail: bytes, torn: Path) -> int:
     return size
 
 
+def whole_lines(path: Path) -> list[bytes]:
+    """The lines of a file that end; none where there is no file.
+
+    Raises:
+        StoreError: it cannot be read.
+    """
+    with explained(path):
+        return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+
+
 def torn_tail(descriptor: int) -> tuple[int, bytes]:
     """The file's size in bytes, and what comes after its last LF."""
     size = keep = os.fstat(descriptor).st_size

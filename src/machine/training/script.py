@@ -120,6 +120,19 @@ def load_rows(config: Config, store: Path) -> list[Row]:
     return rows_of(project.train / Path(config.data).expanduser())
 
 
+def trained_rows(run: Run, store: Path) -> list[Row]:
+    """The rows that a run trained on; of its sessions, those tagged since too.
+
+    Raises:
+        Refused: an older Machine wrote the run.
+    """
+    try:
+        sessions = set(run.config["split"]["train"])
+    except KeyError as error:
+        raise _older(run) from error
+    return [row for row in load_rows(kept_recipe(run), store) if row.source.session in sessions]
+
+
 def opened(service: Service, config: Config, store: Path, given: Arguments) -> "Pending[TrainingClient]":
     """Asks the service for the run's model, which it makes or loads while the rows are rendered here."""
     if given.resume is None:
