@@ -1,15 +1,27 @@
 """The session's engine as the Tinker service that everything above the API finds in its environment."""
 
+from pathlib import Path
+
 import pytest
 
 from fixtures_engine import RunningEngine
+from machine import discovery
 from machine.evals import retention
+from machine.store.files import private_folder, write_private
 from machine.tinker.service import Endpoint, endpoint
 
 
+def own(engine: RunningEngine, home: Path) -> None:
+    """Makes the session's engine that of a home."""
+    folder = private_folder(home / "engine")
+    for name in (discovery.FILE, discovery.KEY):
+        write_private(folder / name, (engine.home / name).read_bytes())
+
+
 @pytest.fixture
-def service(engine: RunningEngine, monkeypatch: pytest.MonkeyPatch) -> Endpoint:
-    """The service, named by key and address."""
+def service(engine: RunningEngine, home: Path, monkeypatch: pytest.MonkeyPatch) -> Endpoint:
+    """The service, named by key and address: this home's own engine, so that what it is sent stays here."""
+    own(engine, home)
     monkeypatch.setenv("TINKER_API_KEY", engine.key.strip())
     monkeypatch.setenv("TINKER_BASE_URL", engine.url)
     return endpoint()

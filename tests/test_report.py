@@ -1,4 +1,7 @@
 import json
+import re
+
+import pytest
 
 from machine.report import Passage, Report, Span, Table, as_json, as_markdown, as_text, printable
 
@@ -26,6 +29,43 @@ def test_markdown_lets_no_content_open_markup():
     assert "a \\*title\\*" in text
     assert "3 \\| 4" in text
     assert "`machine data`" in text
+
+
+@pytest.mark.parametrize(
+    "start",
+    [
+        "~~~",
+        "```",
+        "# ",
+        "> ",
+        "- ",
+        "+ ",
+        "* ",
+        "1. ",
+        "12) ",
+        "---",
+        "===",
+        "    code",
+        "<!--",
+        "[a](b) ",
+        "[31m",
+        "$$",
+        "$x$",
+        "|a|\n|-|",
+    ],
+)
+def test_markdown_lets_no_note_swallow_or_dress_what_follows(start):
+    text = as_markdown(Report(title="t", notes=[f"{start}hidden", "a warning"], next_step="machine data"))
+    first = text.split("\n\n")[1]
+    assert not re.match(r"[#>+*~`=<|$-]|\d+[.)]|\\\[", first)
+    assert not re.search(r"(?<!\\)[`*\]<|~$]|(?<!\\)\\\[", first)
+    assert re.sub(r"\\(.)", r"\1", first) == " ".join(f"{start}hidden".split("\n")).strip()
+    assert text.endswith("\n\na warning\n\nNext: `machine data`")
+
+
+def test_a_next_step_cannot_end_its_code():
+    line = as_markdown(Report(title="t", next_step="look at /a`b``c\x1b[2J\nd")).rpartition("\n")[2]
+    assert line == "Next: ``` look at /a`b``c\\x1b[2J d ```"
 
 
 def test_json_is_one_ascii_line():

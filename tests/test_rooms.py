@@ -8,7 +8,7 @@ import pytest
 import machine
 
 ROOT = Path(machine.__file__).parent
-FOUNDATION = {"errors", "trace", "report", "host", "home", "renderers", "slash", "rpc", "page", "discovery"}
+FOUNDATION = {"errors", "trace", "report", "host", "home", "renderers", "slash", "rpc", "page", "discovery", "plain"}
 ORDER = [
     "privacy",
     "store",

@@ -3,13 +3,14 @@
 Exit codes: 0 done, 1 failed, 2 refused or bad usage. A failure goes to stderr, its last line says what to do next.
 """
 
+import contextlib
 import io
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
 from machine.commands import help_text, run
 from machine.errors import Refused
@@ -73,12 +74,13 @@ class ShellHost:
         """Prints to stderr: stdout is the report's."""
         if not self._quiet:
             self.progress(None)
-            print(message, file=sys.stderr, flush=True)
+            print(printable(message), file=sys.stderr, flush=True)
 
     def progress(self, message: str | None, detail: Sequence[str] = ()) -> None:
         """Rewrites one line on a terminal, prints lines elsewhere; there is no room for the detail."""
         if self._quiet:
             return
+        message = None if message is None else printable(message)
         if not sys.stderr.isatty():
             if message is not None and time.monotonic() >= self._next_line:
                 print(message, file=sys.stderr, flush=True)
@@ -120,7 +122,7 @@ class ShellHost:
 
     def _ask(self, prompt: str) -> str | None:
         try:
-            return input(prompt)
+            return input(printable(prompt))
         except EOFError:
             return None
 
@@ -134,25 +136,51 @@ def main() -> None:
     wants_json = "--json" in argv
     argv = [word for word in argv if word != "--json"]
     if (text := help_text(argv)) is not None:
-        print(text)
-        raise SystemExit(0)
+        raise SystemExit(_written(lambda: print(text, flush=True), 0))
     host = ShellHost(quiet=wants_json)
     report = run(argv, host)
     host.progress(None)
+    show = (lambda: print(as_json(report), flush=True)) if wants_json else (lambda: _show(report))
+    raise SystemExit(_written(show, report.exit_code))
+
+
+def _written(write: Callable[[], None], exit_code: int) -> int:
+    """Writes what the command has to say, and returns `exit_code`; 1 where it cannot be written, which is said."""
     try:
-        if wants_json:
-            print(as_json(report), flush=True)
-        else:
-            _show(report)
-    except BrokenPipeError:  # the reader (`| head`) has seen enough; nothing may be flushed to it at exit either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    raise SystemExit(report.exit_code)
+        write()
+    except BrokenPipeError:  # the reader (`| head`) has seen enough
+        _hush(sys.stdout, sys.stderr)
+    except OSError as error:
+        _hush(sys.stdout)
+        with contextlib.suppress(OSError):
+            print(
+                f"what the command did is done, but its report could not be written: {error.strerror or error}",
+                "Next: free space on the disk that the output goes to, or send it elsewhere",
+                sep="\n",
+                file=sys.stderr,
+                flush=True,
+            )
+        return exit_code or 1
+    return exit_code
+
+
+def _hush(*streams: TextIO) -> None:
+    """Drops what a stream still holds: it cannot be flushed at exit either."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        os.dup2(nowhere, stream.fileno())
 
 
 def _show(report: Report) -> None:
     from rich.console import Console
 
-    console = Console(stderr=report.exit_code != 0, highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
+    class Shown(Console):
+        """Leaves a reader who is gone to `_written`; rich would end the process with 1, whatever was done."""
+
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError
+
+    console = Shown(stderr=report.exit_code != 0, highlight=False, emoji=False, soft_wrap=not sys.stdout.isatty())
     if report.title:
         style = "bold" if report.exit_code == 0 else "bold red"
         console.print(f"[{style}]{_plain(report.title)}[/]")

@@ -2,7 +2,9 @@
 
 The engine says where it is in `engine.json` of its folder, private like its `key`, for as long as it runs. The file
 alone proves nothing: a killed engine leaves it behind, and any process may listen at its port by then. So nobody sends
-the key before the other end has shown that it has it: it answers a random challenge with an HMAC under the key.
+the key before the other end has shown that it has it: it answers a random challenge with an HMAC under the key. The
+challenge names the port that was asked, and an engine answers none that names another: who listens where an engine was
+cannot have it answered by the engine that runs now.
 """
 
 import hashlib
@@ -12,6 +14,7 @@ import secrets
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from machine.errors import ServiceError
 
@@ -76,9 +79,14 @@ def proof(key: str, challenge: str) -> str:
     return hmac.new(key.encode(), f"engine {challenge}".encode(), hashlib.sha256).hexdigest()
 
 
+def is_for(challenge: str, port: int | None) -> bool:
+    """Whether a challenge was made by who asked an engine at this port."""
+    return challenge[:64].rpartition("@")[2] == str(port)
+
+
 def proves(url: str, key: str, timeout: float = 2.0) -> bool:
     """Whether an engine that has `key` answers at `url`, within `timeout` seconds. The key is not sent."""
-    challenge = secrets.token_hex(16)
+    challenge = f"{secrets.token_hex(16)}@{urlsplit(url).port}"
     request = urllib.request.Request(f"{url}{HEALTH}", headers={CHALLENGE: challenge})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:

@@ -7,6 +7,7 @@ never over a tag of the user's. What cannot be kept becomes a line of `/machine 
 import contextlib
 from collections.abc import Iterator, Sequence
 
+from machine.capture.policy import Doorkeeper
 from machine.capture.projection import last_compaction
 from machine.capture.rows import Recorder, capture_turn
 from machine.capture.session import Branch, Session
@@ -31,7 +32,7 @@ def observe(
     """Keeps what is to be kept of the branch that ends at `leaf`, turn by turn, and returns how many rows are new.
 
     `headless` turns are those that ended after the entry `since`, where the run took the session up (None: it began
-    it). What is held already is not built again, nor is a turn that was refused before.
+    it). What is held already is not built again, nor is a turn that was refused before, or erased.
 
     Raises:
         SessionFault: the branch is damaged.
@@ -41,9 +42,11 @@ def observe(
     _, cut = last_compaction(branch) or (0, 0)  # what lies before, the model only knows from a summary
     answered, _ = turns(branch)
     found = [turn for turn in answered if turn.end < cut or (headless and _is_later(branch, turn, since))]
-    held = project.pool.holds([turn.entries(branch) for turn in found])
-    missing = [turn for turn, there in zip(found, held, strict=True) if not there]
-    return sum(_keep(project, branch, turn, recorder) for turn in _untried(project, branch, missing))
+    entries = [turn.entries(branch) for turn in found]
+    known = zip(found, project.pool.holds(entries), project.forgotten.holds(entries), strict=True)
+    missing = [turn for turn, held, forgotten in known if not held and not forgotten]
+    door = Doorkeeper(project)
+    return sum(_keep(door, branch, turn, recorder) for turn in _untried(project, branch, missing))
 
 
 def note(project: Project, reason: str) -> None:
@@ -72,9 +75,14 @@ def _untried(project: Project, branch: Branch, found: Sequence[Turn]) -> Iterato
     yield from (turn for turn in found if _name(branch, turn) not in known)
 
 
-def _keep(project: Project, branch: Branch, turn: Turn, recorder: Recorder) -> int:
+def _keep(door: Doorkeeper, branch: Branch, turn: Turn, recorder: Recorder) -> int:
+    project = door.project
     try:
-        captured = capture_turn(branch[: turn.end + 1], turn, tag="observed", recorder=recorder)
+        captured = door.let_in(
+            lambda sources: capture_turn(
+                branch[: turn.end + 1], turn, tag="observed", recorder=recorder, sources=sources
+            )
+        )
     except Exception as error:  # of the next turn, one that cannot be built says nothing, whatever the reason
         why = error.message if isinstance(error, Refused) else fault(error)
         project.refused(COMMAND, f"{_name(branch, turn)}: {why}")

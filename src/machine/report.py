@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any
 
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_OPENING = re.compile(r"^(\d*)([#+=.)-])")
 TEXT_WIDTH = 96
 """Columns that plain text may take before a table is written row by row."""
 
@@ -79,17 +80,17 @@ def one_line(text: str, width: int) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """The report for Pi. Cells are escaped, so that no content can open markup or break a table."""
+    """The report for Pi. Texts are escaped, so that no content can open markup, break a table, or hide what follows."""
     blocks = [f"**{_escape(report.title)}**"]
     if report.rows:
         blocks.append("\n".join(f"- {_escape(label)}: {_escape(value)}" for label, value in report.rows))
     for table in report.tables:
         lines = [_row(table.columns), _row(["---"] * len(table.columns)), *map(_row, table.rows)]
-        blocks.append(f"{_escape(table.title)}\n\n" + "\n".join(lines))
-    blocks += [f"{_escape(passage.title)}\n\n{_fenced(printable(marked(passage)))}" for passage in report.passages]
-    blocks.extend(_escape(note) for note in report.notes)
+        blocks.append(f"{_block(table.title)}\n\n" + "\n".join(lines))
+    blocks += [f"{_block(passage.title)}\n\n{_fenced(printable(marked(passage)))}" for passage in report.passages]
+    blocks.extend(_block(note) for note in report.notes)
     if report.next_step:
-        blocks.append(f"Next: `{report.next_step}`")
+        blocks.append(f"Next: {_code(report.next_step)}")
     return "\n\n".join(blocks)
 
 
@@ -141,7 +142,22 @@ def as_json(report: Report) -> str:
 
 
 def _escape(text: str) -> str:
-    return re.sub(r"[\\`*_\[\]<>|]", r"\\\g<0>", printable(text).replace("\n", " "))
+    """`text` as one line without markup. Pi reads `\\[` and `$` as the beginning of mathematics, `[x\\]` as text."""
+    return re.sub(r"[\\`*_\]<>|~$]", r"\\\g<0>", printable(text).replace("\n", " "))
+
+
+def _block(text: str) -> str:
+    """`text` as a paragraph: what it begins with makes no heading, list, quotation, rule or indented code of it."""
+    line = _OPENING.sub(r"\1\\\2", _escape(text).strip())
+    odd = line.startswith("\\\\[")  # behind the first backslash Pi would begin mathematics
+    return f"\u2060{line}" if odd else line
+
+
+def _code(text: str) -> str:
+    """`text` between backticks, of which it has none that could end them."""
+    line = " ".join(printable(text).split())
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    return f"{fence} {line} {fence}" if "`" in line else f"{fence}{line}{fence}"
 
 
 def _row(cells: Sequence[str]) -> str:

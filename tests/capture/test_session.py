@@ -1,4 +1,6 @@
+import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
@@ -19,6 +21,27 @@ def test_what_is_not_a_session_is_refused(tmp_path, content, says):
     file.write_bytes(content)
     with pytest.raises(SessionFault, match=says):
         read(file)
+
+
+def test_what_is_no_regular_file_is_refused_at_once(tmp_path):
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    for file in (tmp_path / "pipe.jsonl", Path("/dev/zero")):
+        with pytest.raises(SessionFault, match="no regular file"):
+            read(file)
+
+
+def test_a_line_nested_without_end_is_damage_and_no_crash(tmp_path):
+    s = Script()
+    s.user("one")
+    file = s.save(tmp_path / "s.jsonl")
+    for deep in (
+        b'{"type":"message","id":"d","message":{"role":"user","content":',
+        b'{"type":"custom","id":"d","data":',
+    ):
+        with file.open("ab") as more:
+            more.write(deep + b"[" * 200_000 + b"\n")
+    assert read(file).damaged == [4, 5]
+    assert text_of(read(file).path()[-1].message.content) == "one"
 
 
 def test_a_missing_file_is_refused_by_name(tmp_path):

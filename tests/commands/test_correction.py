@@ -1,5 +1,6 @@
 """`/correction` and `/corrections`, through the code behind both doors: with dialogs, and without."""
 
+import hashlib
 import json
 import os
 import stat
@@ -18,6 +19,8 @@ from machine.correction.ledger import Ledger
 from machine.errors import ServiceError, StoreError
 from machine.footer import footer
 from machine.host import LiveSession, Retried
+from machine.privacy import redact
+from machine.store.approvals import Approvals
 
 FIT = "The user asks for the test runner, which pyproject.toml configures, so I read pyproject.toml before I answer."
 UNFIT = "I was trained on such turns, so I read pyproject.toml before I answer a question about test runners."
@@ -115,7 +118,7 @@ def test_headless_with_an_answer_keeps_a_good_row_of_it(turn):
     assert (row.tag, row.target) == ("good", (4,))
     assert [part.get("thinking") or part["text"] for part in row.messages[-1]["content"]] == [FIT, "It uses pytest."]
     assert any(label == "Led to" and row.id in value for label, value in report.rows)
-    pairs = run(["corrections", "export", "--pairs", str(turn.folder / "pairs.jsonl")], ShellHost())
+    pairs = run(["corrections", "export", "--pairs", str(turn.folder / "pairs.jsonl"), "--yes"], ShellHost())
     assert pairs.title.startswith("1 pair(s)")
 
 
@@ -451,14 +454,67 @@ def test_pairs_are_private_never_overwritten_and_what_is_left_out_is_named(turn)
     turn.script.user("And the linter?")
     turn.script.assistant("flake8")
     still = run(["correction", "no", "--session", str(turn.file)], ShellHost()).data["correction"]["correction"]
-    report = run(["corrections", "export", "--pairs", str(file)], ShellHost())
+    report = run(["corrections", "export", "--pairs", str(file), "--yes"], ShellHost())
     assert any(still in note for note in report.notes)
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     [pair] = [json.loads(line) for line in file.read_bytes().splitlines()]
     assert pair["rejected"] == [{"role": "assistant", "content": "It uses unittest."}]
     assert pair["chosen"] == [{"role": "assistant", "content": "It uses pytest."}]
     before = file.read_bytes()
-    assert run(["corrections", "export", "--pairs", str(file)], ShellHost()).exit_code == 2
+    assert run(["corrections", "export", "--pairs", str(file), "--yes"], ShellHost()).exit_code == 2
     assert file.read_bytes() == before
-    assert run(["corrections", "export", "--pairs", str(file), "--force"], ShellHost()).exit_code == 0
-    assert run(["corrections", "export", "--pairs", str(turn.folder / "no" / "f")], ShellHost()).exit_code == 2
+    assert run(["corrections", "export", "--pairs", str(file), "--force", "--yes"], ShellHost()).exit_code == 0
+    assert run(["corrections", "export", "--pairs", str(turn.folder / "no" / "f"), "--yes"], ShellHost()).exit_code == 2
+
+
+def test_pairs_are_written_when_their_very_bytes_are_agreed_to(turn):
+    file = turn.folder / "pairs.jsonl"
+    words = ["corrections", "export", "--pairs", str(file)]
+    shell(turn, "--as", "It uses pytest.")
+    approvals = Approvals(turn.project.folder)
+    alone = run(words, ScriptedHost(turn.folder, interactive=False))
+    assert (alone.exit_code, "nobody is here to agree" in alone.title) == (2, True)
+    assert alone.next_step == f"machine corrections export --pairs {file} --yes"
+    refused = run(words, ScriptedHost(turn.folder, [("confirm", False)]))
+    assert (refused.exit_code, file.exists(), approvals.all()) == (2, False, [])
+
+    host = ScriptedHost(turn.folder, [("confirm", True)])
+    written = run(words, host)
+    assert written.exit_code == 0, written.title
+    digest = hashlib.sha256(file.read_bytes()).hexdigest()
+    assert (dict(written.rows)["SHA-256"], written.data["sha256"]) == (digest, digest)
+    [approval] = approvals.all()
+    assert (approval.digest, approval.bytes, approval.rows) == (digest, file.stat().st_size, 1)
+    assert (approval.destination, approval.by) == (str(file), "asked")
+    [(_, question, _)] = host.asked
+    name = turn.project.root.name
+    assert (
+        f"1 preference pairs of {name}, {file.stat().st_size:,} bytes (SHA-256 {digest[:12]}), go to {file}" in question
+    )
+
+
+def test_pairs_hold_no_value_of_the_project_s_env_file(turn):
+    file = turn.folder / "pairs.jsonl"
+    shell(turn, "--as", "It uses open-sesame-99.")
+    (turn.project.root / ".env").write_text("DOOR_PASSWORD=open-sesame-99\n")
+    written = run(["corrections", "export", "--pairs", str(file), "--yes"], ShellHost())
+    assert written.exit_code == 0, written.title
+    assert b"sesame" not in file.read_bytes()
+    assert any("env-door-password" in note for note in written.notes)
+
+
+def test_the_very_bytes_of_a_file_of_pairs_are_looked_at(turn, monkeypatch):
+    file = turn.folder / "pairs.jsonl"
+    shell(turn, "--as", "It uses open-sesame-99.")
+    monkeypatch.setenv("DOOR_PASSWORD", "open-sesame-99")
+    found = run_export_unredacted(file, monkeypatch)
+    assert (found.exit_code, "pair 1 still holds a secret (env-door-password, fingerprint " in found.title) == (2, True)
+    assert not file.exists()
+
+
+def run_export_unredacted(file, monkeypatch):
+    """The export, where the redaction before it has a fault."""
+    real = redact.redacted
+    clean = lambda value, sources=None: (value, []) if isinstance(value[0], dict) else real(value, sources)  # noqa: E731
+    monkeypatch.setattr(redact, "redacted", clean)
+    return run(["corrections", "export", "--pairs", str(file), "--yes"], ShellHost())

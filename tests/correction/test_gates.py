@@ -47,6 +47,7 @@ def expanded(text):
     """What the samples leave out: secrets, which no file of a repository should hold, and long texts."""
     made = {
         "github": lambda: "ghp_" + letters(36),
+        "aws": lambda: "AKIA" + letters(16, string.ascii_uppercase + "234567"),
         "stripe": lambda: "sk_live_" + letters(24),
         "gitlab": lambda: "glpat-" + letters(20),
         "telegram": lambda: letters(9, "123456789") + ":" + letters(35),

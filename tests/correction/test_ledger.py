@@ -79,11 +79,11 @@ def test_a_secret_is_redacted_before_it_is_written(rejected, monkeypatch):
 
 
 def test_the_ledgers_own_words_are_no_secrets(rejected, monkeypatch):
-    for name, value in {"AUTH_STATUS": "approved", "SECRET_MODE": "reasoning", "TOKEN_KIND": "proposed"}.items():
+    for name, value in {"AUTH_STATUS": "approved", "SECRET_WORD": "reasoning", "TOKEN_WORD": "proposed"}.items():
         monkeypatch.setenv(name, value)
     correction = rejected.opened()
     written = rejected.ledger.append(approved(correction.id, "It was approved, with reasoning."))
-    assert written.reasoning == "It was <secret:env-auth-status:2>, with <secret:env-secret-mode:1>."
+    assert written.reasoning == "It was <secret:env-auth-status:1>, with <secret:env-secret-word:2>."
     caught = (Caught("secret", f"holds {GITHUB}"),)
     evidence = Evidence("reasoning/1", "p/m", "0" * 64, 1, 1, 1, 0.0)
     diagnosis = Diagnosis(f"did {GITHUB}", "wanted", 2)

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import string
+import time
 
 import numpy as np
 import pytest
@@ -261,3 +262,55 @@ def test_mutated_chats_are_served_or_refused_and_nothing_else(api, base, data):
     assert answer.status_code in (200, 400, 404), answer.text
     if answer.status_code != 200:
         assert answer.json()["error"]["type"] == "invalid_request_error"
+
+
+def test_sessions_models_and_samplers_are_bounded(api, session, base, monkeypatch):
+    from machine.engine import core
+    from machine.engine.api import routes
+
+    made = api.post("/api/v1/create_session", json={}).json()["session_id"]
+    monkeypatch.setattr(routes, "MAX_SESSIONS", len(api.app.state.engine.sessions))
+    assert api.post("/api/v1/create_session", json={}).status_code == 429
+    monkeypatch.setattr(core, "MAX_SAMPLERS", 2)
+    monkeypatch.setattr(core, "MAX_MODELS", 1)
+
+    def sampler(number):
+        body = {"session_id": made, "sampling_session_seq_id": number, "base_model": base}
+        return api.post("/api/v1/create_sampling_session", json=body).status_code
+
+    assert [sampler(number) for number in (0, 1, 1, 0, 2)] == [200, 200, 200, 200, 400]
+    assert len(api.get(f"/api/v1/sessions/{made}").json()["sampler_ids"]) == 2
+
+    def model(number):
+        body = {"session_id": made, "model_seq_id": number, "base_model": base, "lora_config": {"rank": 1}}
+        return api.post("/api/v1/create_model", json=body).status_code
+
+    assert [model(number) for number in (0, 0, 1)] == [200, 200, 400]
+    assert api.post(f"/api/v1/sessions/{made}/finish").status_code == 204
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "completions"])
+def test_text_that_cannot_fit_is_refused_before_it_is_made_tokens(api, base, path):
+    engine = api.app.state.engine
+    text = "0123456789abcdef" * (2 * engine.context * engine.longest_token // 16 + 8192)
+    asked = {"messages": [{"role": "user", "content": text}]} if "chat" in path else {"prompt": text}
+    began = time.monotonic()
+    answer = api.post(f"/oai/api/v1/{path}", json={"model": base, "max_tokens": 1} | asked)
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "context_length_exceeded"
+    assert time.monotonic() - began < 1
+    words = "word " * (engine.context + 9)
+    asked = {"messages": [{"role": "user", "content": words}]} if "chat" in path else {"prompt": words}
+    assert (
+        api.post(f"/oai/api/v1/{path}", json={"model": base, "max_tokens": 1} | asked).json()["error"]["code"]
+        == "context_length_exceeded"
+    )
+
+
+@pytest.mark.parametrize("path", ["chat/completions", "completions"])
+@pytest.mark.parametrize("stop", ["", [""], ["", ""]])
+def test_an_empty_stop_text_ends_nothing(api, base, path, stop):
+    asked = {"messages": [{"role": "user", "content": "a"}]} if "chat" in path else {"prompt": "a"}
+    body = {"model": base, "max_tokens": 4, "temperature": 0} | asked
+    plain, empty = (api.post(f"/oai/api/v1/{path}", json=body | given).json() for given in ({}, {"stop": stop}))
+    assert plain["usage"]["completion_tokens"] == empty["usage"]["completion_tokens"] > 1

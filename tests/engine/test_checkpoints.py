@@ -1,9 +1,12 @@
 import json
+import os
+import pickle
 import random
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -189,3 +192,89 @@ def test_what_is_damaged_is_named_and_hides_nothing_else(store):
     again.delete(other)
     with pytest.raises(NotFound, match="no checkpoint"):
         again.delete(other)
+
+
+SECRET = b"a private key"
+
+
+@pytest.fixture
+def foreign(store, tmp_path):
+    """A store with a checkpoint, and beside it a folder of the user's with a secret and what looks like ours."""
+    store.save(PATH, FILES, {})
+    store.save_run(PATH.run, RUN)
+    outside = tmp_path / "outside"
+    for folder in (outside / "weights" / "kept", outside / "weights" / ".tmp-kept", outside / "weights" / ".old-kept"):
+        folder.mkdir(parents=True)
+        (folder / "secret").write_bytes(SECRET)
+    (outside / "weights" / "kept" / "checkpoint.json").write_text(
+        '{"time": "", "expires_at": "2001-01-01T00:00:00+00:00"}'
+    )
+    (outside / "run.json").write_text(json.dumps(RUN | {"time": ""}))
+    return outside
+
+
+@pytest.mark.parametrize("name", ["adapter_config.json", "adapter_model.safetensors", "optimizer.safetensors"])
+@pytest.mark.parametrize(("way", "said"), [("link", "symbolic link"), ("hard link", "name"), ("pipe", "regular file")])
+def test_a_file_of_a_checkpoint_that_is_another_is_not_read(store, foreign, name, way, said):
+    file, secret = store.folder(PATH) / name, foreign / "weights" / "kept" / "secret"
+    file.unlink()
+    {"link": file.symlink_to, "hard link": file.hardlink_to, "pipe": lambda _: os.mkfifo(file)}[way](secret)
+    with pytest.raises(NotFound, match=said) as refused:
+        store.read(PATH, optimizer=True)
+    assert name in refused.value.message
+    with pytest.raises(NotFound, match=said):
+        store.open(PATH, name)
+
+
+@pytest.mark.parametrize("way", ["link", "hard link", "pipe"])
+def test_facts_of_a_checkpoint_that_are_another_s_are_not_read(store, foreign, way):
+    file, other = store.folder(PATH) / "checkpoint.json", foreign / "weights" / "kept" / "checkpoint.json"
+    file.unlink()
+    {"link": file.symlink_to, "hard link": file.hardlink_to, "pipe": lambda _: os.mkfifo(file)}[way](other)
+    with pytest.raises(NotFound, match="damaged"):
+        store.folder(PATH)
+    assert store.all() == []
+
+
+@pytest.mark.parametrize("part", ["a run", "a kind", "a name"])
+def test_a_folder_that_is_a_link_is_neither_read_nor_written_nor_swept(store, foreign, part):
+    run, kind = store.root / "linked", store.root / PATH.run / "sampler_weights"
+    path = {
+        "a run": CheckpointPath("linked", "weights", "kept"),
+        "a kind": CheckpointPath(PATH.run, "sampler_weights", "kept"),
+        "a name": CheckpointPath(PATH.run, "weights", "linked"),
+    }[part]
+    place = {"a run": run, "a kind": kind, "a name": store.root / PATH.run / "weights" / "linked"}[part]
+    place.symlink_to({"a run": foreign, "a kind": foreign / "weights", "a name": foreign / "weights" / "kept"}[part])
+    before = {file: file.read_bytes() for file in foreign.rglob("*") if file.is_file()}
+    again = Checkpoints(store.root)
+    assert [each["checkpoint_id"] for each in again.all()] == ["weights/000002"]
+    for act in (
+        lambda: again.read(path), lambda: again.delete(path), lambda: again.save(path, FILES, {}),
+        lambda: again.update(path, public=True), lambda: again.describe(path), lambda: again.version(path),
+    ):  # fmt: skip
+        with pytest.raises(NotFound, match="symbolic link"):
+            act()
+    if part == "a run":
+        with pytest.raises(NotFound, match="symbolic link"):
+            again.run("linked")
+        assert again.runs() == [PATH.run]
+    assert {file: file.read_bytes() for file in foreign.rglob("*") if file.is_file()} == before
+    assert again.read(PATH, optimizer=True) == FILES
+
+
+def test_a_pickle_beside_a_checkpoint_is_never_read(store, tmp_path):
+    store.save(PATH, FILES, {})
+    trap = tmp_path / "ran"
+
+    class Trap:
+        def __reduce__(self):
+            return (Path(trap).touch, ())
+
+    for name in ("adapter_model.bin", "optimizer.pt", "pytorch_model.bin", "training_args.bin", "a.pkl"):
+        (store.folder(PATH) / name).write_bytes(pickle.dumps(Trap()))
+    assert store.read(PATH, optimizer=True) == FILES
+    (store.folder(PATH) / "adapter_model.safetensors").unlink()
+    with pytest.raises(NotFound, match=r"adapter_model.safetensors is gone"):
+        store.read(PATH)
+    assert not trap.exists()

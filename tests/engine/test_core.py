@@ -1,5 +1,7 @@
 import asyncio
 import json
+import os
+import pickle
 import threading
 import types
 
@@ -101,7 +103,14 @@ def test_out_of_memory_fails_the_request_and_the_engine_goes_on(engine, monkeypa
         ("adapter_config.json", lambda data: b'{"r": ', "damaged"),
         ("adapter_config.json", lambda data: b"[1]", "damaged"),
         ("adapter_config.json", lambda data: data.replace(b'"r": 4', b'"r": 5'), "cannot be used"),
-        ("adapter_config.json", lambda data: data.replace(b'"r": 4', b'"r": -4'), "x"),
+        ("adapter_config.json", lambda data: data.replace(b'"r": 4', b'"r": -4'), "ranks from 1 to 512"),
+        ("adapter_config.json", lambda data: data.replace(b'"r": 4', b'"r": 1000000000'), "ranks from 1 to 512"),
+        ("adapter_config.json", lambda data: data.replace(b'"r": 4', b'"r": "4"'), "ranks from 1 to 512"),
+        ("adapter_config.json", lambda data: b'{"r": ' + b"[" * 100_000, "damaged"),
+        ("adapter_model.safetensors", lambda data: (1 << 62).to_bytes(8, "little") + data[8:], "damaged"),
+        ("adapter_model.safetensors", lambda data: data.replace(b'"F32"', b'"I32"'), "no floating-point numbers"),
+        ("adapter_model.safetensors", lambda data: data.replace(b'"shape":[4,', b'"shape":[9,', 1), "damaged"),
+        ("adapter_model.safetensors", lambda data: pickle.dumps(os.abort), "damaged"),
         ("adapter_config.json", lambda data: data.replace(b'"base_model_name_or_path": "', b'"base_model_name_or_path": "other/'), "adapter of other/"),
         ("optimizer.safetensors", lambda data: data[:-10], "damaged"),
         ("checkpoint.json", lambda data: b"[]", "damaged"),

@@ -11,13 +11,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from jinja2.exceptions import SecurityError
 from starlette.testclient import TestClient
 
 from machine.engine.core import Engine
 from machine.engine.models.hub import DEFAULT_MODEL, model_folder
 from machine.engine.server import build_app
 from machine.errors import UsageError
-from machine.renderers import CHATML, local_model, renderer_name
+from machine.renderers import CHATML, load_tokenizer, local_model, renderer_name
 
 NAME, COMMIT = "acme/tiny-chat", "0a1b2c3d" * 5
 
@@ -180,6 +181,63 @@ def fetch(homes, url, name):
         [sys.executable, "-c", program, name], env=variables, capture_output=True, text=True, timeout=60
     )
     return done.stdout.splitlines(), done.stderr
+
+
+@pytest.mark.parametrize("way", ["absolute", "relative"])
+def test_a_tokenizer_is_the_folder_s_own_whatever_its_settings_name(model, tmp_path, way):
+    other = tmp_path / "other"
+    other.mkdir()
+    tokenizer = json.loads((model / "tokenizer.json").read_text())
+    stolen = tokenizer["added_tokens"][0] | {"id": 49152, "content": "<|elsewhere|>"}
+    tokenizer["added_tokens"].append(stolen)
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    assert "<|elsewhere|>" in load_tokenizer(str(other)).get_vocab()
+    settings = json.loads((model / "tokenizer_config.json").read_text())
+    settings |= {
+        "absolute": {"tokenizer_file": str(other / "tokenizer.json")},
+        "relative": {"tokenizer_file": "../other/tokenizer.json"},
+    }[way]
+    code = {"tokenizer_class": "T", "auto_map": {"AutoTokenizer": ["trap.T", "trap.T"]}, "trust_remote_code": True}
+    (model / "tokenizer_config.json").write_text(json.dumps(settings | code))
+    (model / "trap.py").write_text("raise SystemExit\n")
+    assert "<|elsewhere|>" not in load_tokenizer(str(model)).get_vocab()
+
+
+@pytest.mark.parametrize(
+    "name", ["../other/tokenizer.4.0.0.json", "/other/tokenizer.4.0.0.json", "a/tokenizer.4.0.0.json"]
+)
+def test_a_version_of_a_tokenizer_that_lies_elsewhere_is_refused(model, name):
+    (model / "tokenizer_config.json").write_text(json.dumps({"fast_tokenizer_files": [name]}))
+    with pytest.raises(UsageError, match="does not lie beside it"):
+        load_tokenizer(str(model))
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[" * 100_000, '{"added_tokens_decoder": 5}', '{"added_tokens_decoder": {"1": 2}}']
+)
+def test_a_tokenizer_that_cannot_be_read_is_told(model, text):
+    (model / "tokenizer_config.json").write_text(text)
+    with pytest.raises(UsageError, match="the tokenizer in"):
+        load_tokenizer(str(model))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "''.__class__.__mro__[1].__subclasses__()",
+        "cycler.__init__.__globals__.os.system('true')",
+        "messages.append(messages[0])",
+        "lipsum.__globals__['os']",
+    ],
+)
+def test_a_chat_template_reaches_no_code_and_changes_nothing(model, code):
+    settings = json.loads((model / "tokenizer_config.json").read_text())
+    (model / "tokenizer_config.json").write_text(json.dumps(settings | {"chat_template": "{{ " + code + " }}"}))
+    tokenizer = load_tokenizer(str(model))
+    messages = [{"role": "user", "content": "x"}]
+    with pytest.raises(SecurityError):
+        tokenizer.apply_chat_template(messages, tokenize=False)
+    assert len(messages) == 1
 
 
 def test_a_model_of_the_hub_is_downloaded_once_without_pickles(model, homes, hub):

@@ -41,6 +41,8 @@ def test_what_the_engine_cannot_run_is_refused_by_name(tiny_folder, tmp_path, ch
     [
         ({"hidden_size": None}, "hidden_size"),
         ({"num_hidden_layers": 0}, "num_hidden_layers"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers"),
+        ({"max_position_embeddings": 10**12}, "max_position_embeddings"),
         ({"vocab_size": "many"}, "vocab_size"),
         ({"num_key_value_heads": 4}, "key-value heads"),
     ],
@@ -48,6 +50,13 @@ def test_what_the_engine_cannot_run_is_refused_by_name(tiny_folder, tmp_path, ch
 def test_a_damaged_config_is_refused_by_field(tiny_folder, tmp_path, change, named):
     with pytest.raises(UsageError, match=named):
         Config.read(changed(tiny_folder, tmp_path, **change))
+
+
+def test_a_config_nested_without_end_is_refused(tiny_folder, tmp_path):
+    folder = changed(tiny_folder, tmp_path)
+    (folder / "config.json").write_text('{"a": ' + "[" * 100_000)
+    with pytest.raises(UsageError, match=r"config\.json"):
+        Config.read(folder)
 
 
 def test_a_config_of_the_older_form_says_the_same(tiny_folder, tmp_path):

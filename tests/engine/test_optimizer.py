@@ -2,6 +2,7 @@ import copy
 
 import pytest
 import torch
+from safetensors.torch import load, save
 
 from machine.engine.faults import Fault
 from machine.engine.training.optimizer import Adam, AdamParams
@@ -86,6 +87,27 @@ def test_state_that_is_damaged_or_of_another_model_is_refused():
             Adam(parameters()).load_state(state)
     with pytest.raises(Fault, match="not finite"):
         Adam(other).load_state(adam.state_file())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda state: state.update(steps=torch.tensor(-1)),
+        lambda state: state["second.a"].fill_(-1.0),
+        lambda state: state.update({"first.a": state["first.a"].to(torch.int32)}),
+    ],
+    ids=["a time before the first step", "squares below zero", "whole numbers"],
+)
+def test_state_that_no_optimiser_has_is_refused(change):
+    adam = Adam(parameters())
+    for parameter in adam.parameters.values():
+        parameter.grad = torch.ones_like(parameter)
+    adam.step(PARAMS)
+    state = load(adam.state_file())
+    Adam(parameters()).load_state(save(state))
+    change(state)
+    with pytest.raises(Fault, match="of no optimiser"):
+        Adam(parameters()).load_state(save(state))
 
 
 def test_moments_take_no_memory_before_the_first_step():

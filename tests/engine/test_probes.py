@@ -49,3 +49,10 @@ def test_no_temperature_takes_the_likeliest_and_a_single_token_has_no_rows():
     assert torch.equal(alternatives.drawn()[0], logp.argmax(-1, keepdim=True).expand(3, 2))
     assert [part.shape for part in Alternatives(2, 1.0, None).drawn()] == [(0, 2), (0, 2)]
     assert math.isfinite(float(alternatives.drawn()[1].sum()))
+
+
+def test_a_temperature_next_to_nothing_takes_the_likeliest():
+    logp = distributions(rows=3)
+    alternatives = Alternatives(2, 1e-320, seed=None)
+    hear_in_chunks(alternatives, logp, (3,))
+    assert torch.equal(alternatives.drawn()[0], logp.argmax(-1, keepdim=True).expand(3, 2))

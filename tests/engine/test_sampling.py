@@ -287,3 +287,35 @@ def test_guesses_stop_where_the_answer_does(tiny):
     assert (request.draws[0].tokens, request.draws[0].finished) == (expected, "stop")
     [request] = sample(tiny, [[5, 6, 7] * 8], greedy(31))
     assert (request.draws[0].tokens, request.draws[0].finished) == (whole[:31], "length")
+
+
+@pytest.mark.parametrize("temperature", [1e-320, 1e-300, 1e-45, 1e-9])
+def test_a_temperature_next_to_nothing_takes_the_likeliest_token(temperature):
+    logp = torch.randn(50, generator=torch.Generator().manual_seed(1)).log_softmax(-1)
+    assert choose(logp, SamplingParams(1, temperature), torch.Generator().manual_seed(2)) == int(logp.argmax())
+
+
+def test_weights_that_give_no_numbers_fail_their_request_alone(tiny):
+    class Sometimes(Pass):
+        """A pass whose logits are not finite for one sequence of two."""
+
+        def logits(self, hidden):
+            scores = super().logits(hidden)
+            return scores * float("nan") if broken[0] else scores
+
+    broken = [False]
+    decoder = Decoder(Sometimes(tiny), "base", PrefixCache(), text)
+    whole, failed = (SampleRequest(PROMPTS[0], greedy()) for _ in range(2))
+    decoder.admit(whole)
+    decoder.step()
+    broken[0] = True
+    decoder.admit(failed)
+    with torch.inference_mode():
+        decoder._read(decoder._reading[0])
+    broken[0] = False
+    while decoder.active:
+        decoder.step()
+    assert "not finite" in str(failed.error)
+    assert failed.done
+    assert whole.error is None
+    assert len(whole.draws[0].tokens) == 12

@@ -1,5 +1,8 @@
 import json
+import os
+import pickle
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -71,6 +74,62 @@ def test_a_folder_without_safetensors_is_told_and_a_pickle_is_not_read(folder):
     refused(folder, "no safetensors")
     (folder / "pytorch_model.bin").write_bytes(b"anything")
     refused(folder, "pytorch_model.bin", "pickle")
+
+
+def test_no_code_that_a_folder_names_or_holds_is_run(folder, tmp_path):
+    ran = tmp_path / "ran"
+    config = json.loads((folder / "config.json").read_text())
+    code = {"auto_map": {"AutoConfig": "modeling.C", "AutoModelForCausalLM": "modeling.M"}, "trust_remote_code": True}
+    (folder / "config.json").write_text(json.dumps(config | code | {"_name_or_path": "../elsewhere"}))
+    (folder / "modeling.py").write_text(f"open({str(ran)!r}, 'w')\n")
+    for name in ("pytorch_model.bin", "model.pt", "training_args.bin", "model.pkl"):
+        (folder / name).write_bytes(pickle.dumps(Trap(ran)))
+    assert Llama.load(folder).config.name == folder.name
+    (folder / "model.safetensors").unlink()
+    refused(folder, "no safetensors", "pickle")
+    assert not ran.exists()
+
+
+class Trap:
+    """What touches `path` when its pickle is read."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (Path(self.path).touch, ())
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../copy/model.safetensors", "/etc/passwd", "..", "", "a.bin", "a\0.safetensors", "x" * 999, 5, None, "\ud800"],
+)
+def test_an_index_names_files_of_its_own_folder_alone(folder, name):
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {NORM: name}}))
+    refused(folder, "no safetensors file beside it")
+
+
+def test_an_index_nested_without_end_is_refused(folder):
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": ' + "[" * 100_000)
+    refused(folder, "index.json is damaged")
+
+
+def test_a_pipe_in_the_place_of_weights_is_not_waited_for(folder):
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {NORM: "pipe.safetensors"}}))
+    os.mkfifo(folder / "pipe.safetensors")
+    refused(folder, "pipe.safetensors is no file")
+
+
+@pytest.mark.parametrize("dtype", ["F4", "F8_E4M3", "C64", "BOOL", "U64"])
+def test_numbers_of_an_odd_format_are_refused(folder, dtype):
+    path = folder / "model.safetensors"
+    size = int.from_bytes(path.read_bytes()[:8], "little")
+    head = json.loads(path.read_bytes()[8 : 8 + size])
+    bits = {"F4": 4, "F8_E4M3": 8, "C64": 64, "BOOL": 8, "U64": 64}[dtype]
+    tensor = {"dtype": dtype, "shape": [97, 48], "data_offsets": [0, 97 * 48 * bits // 8]}
+    text = json.dumps({"model.embed_tokens.weight": tensor, "__metadata__": head["__metadata__"]}).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + bytes(97 * 48 * bits // 8))
+    refused(folder, "model.embed_tokens.weight")
 
 
 def test_sharded_weights_are_the_same_weights(tiny, tiny_folder, folder, tmp_path):

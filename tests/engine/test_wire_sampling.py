@@ -49,6 +49,16 @@ def targets(data, shape, **fields):
         ({"target_prompt_logprobs": targets([1, -2], [2, 1])}, "target_prompt_logprobs.data"),
         ({"target_prompt_logprobs": targets([1], [2, 1], sparse_crow_indices=[0, 1])}, "sparse_crow_indices"),
         (
+            {
+                "prompt": [TEXT, {"type": "encoded_text", "tokens": [4, 5]}],
+                "target_prompt_logprobs": targets([], [4, 2**62]),
+            },
+            r"target_prompt_logprobs: the shape is \[4, 4611686018427387904\]",
+        ),  # its rows times its columns are 0, modulo 2**64
+        ({"params": {"stop": ["x"] * 257}}, "sampling_params.stop"),
+        ({"params": {"stop": list(range(257))}}, "sampling_params.stop"),
+        ({"params": {"stop": "x" * 1001}}, "sampling_params.stop"),
+        (
             {"target_prompt_logprobs": targets([1], [2, 1], sparse_crow_indices=[0, 1, 1], sparse_col_indices=[1])},
             "sparse_col_indices",
         ),

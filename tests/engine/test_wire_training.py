@@ -8,6 +8,7 @@ from tinker.types import ForwardBackwardInput, ForwardBackwardRequest
 
 from machine.engine.faults import Fault
 from machine.engine.training.trainer import Outcome
+from machine.engine.wire import requests as wire
 from machine.engine.wire import training as wire_training
 from tinker import Datum, ModelInput
 
@@ -166,3 +167,8 @@ def test_the_sdk_reads_outcomes_in_the_shapes_of_the_targets():
     assert [each.shape for each in found] == [[2], [1], [1, 3], [1]]
     assert all(torch.equal(each.to_torch(), expected) for each, expected in zip(found, logprobs, strict=True))
     assert (output.metrics["loss:sum"], output.metrics["tokens:sum"]) == (1.5, 5)
+
+
+@pytest.mark.parametrize("kind", ["application/json", "application/json; charset=utf-8", "Application/JSON"])
+def test_a_turn_is_read_however_json_is_called(kind):
+    assert wire_training.turn(b'{"model_id": "m", "seq_id": 3, "adam_params": 7}', kind) == wire.Turn("m", 3)

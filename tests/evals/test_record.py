@@ -89,3 +89,23 @@ def test_a_record_that_may_not_be_read_is_not_said_to_be_missing(tmp_path):
 def test_who_is_at_it_is_no_record(tmp_path):
     with claimed(tmp_path, "checkpoint-a"), pytest.raises(Refused, match="no checkpoint was evaluated yet"):
         latest_checkpoint(tmp_path)
+
+
+@pytest.mark.parametrize("run", ["../../elsewhere", "/elsewhere", "..", "", "a/b", "a\0b"])
+def test_a_record_that_names_a_folder_elsewhere_is_refused(tmp_path, run):
+    write_record(tmp_path, record(run=run))
+    with pytest.raises(Refused, match="is damaged"):
+        read_record(tmp_path, BASELINE)
+
+
+def test_a_record_under_another_name_is_refused(tmp_path):
+    write_record(tmp_path, record())
+    (tmp_path / "baseline.json").rename(tmp_path / "checkpoint-x.json")
+    with pytest.raises(Refused, match="it is of 'baseline'"):
+        read_record(tmp_path, "checkpoint-x")
+
+
+def test_a_record_nested_without_end_is_refused(tmp_path):
+    (tmp_path / "baseline.json").write_text('{"name": ' + "[" * 100_000)
+    with pytest.raises(Refused, match="is damaged"):
+        read_record(tmp_path, BASELINE)

@@ -117,7 +117,7 @@ def test_from_no_to_a_good_row_that_learns_the_reasoning(scene, contributor):
     assert FIT not in json.dumps(contributor.requests[-1])
     for row in (bad, good):
         check(decode(json.dumps(row).encode()))
-    pairs = scene.shell("corrections", "export", "--pairs", str(scene.base / "pairs.jsonl"))
+    pairs = scene.shell("corrections", "export", "--pairs", str(scene.base / "pairs.jsonl"), "--yes")
     assert len(pairs["data"]["pairs"]) == 1
 
 

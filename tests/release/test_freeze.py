@@ -182,12 +182,14 @@ def test_a_function_that_scores_is_frozen_with_its_suite(work):
 
 def test_a_function_elsewhere_cannot_be_frozen(work, tmp_path):
     written(work)
-    (tmp_path / "far.py").write_text("def score(answer, case):\n    return 0.0\n")
-    scored = [
-        msgspec.structs.replace(case, scorer=Scorer("python", f"{tmp_path}/far.py:score")) for case in cases("own")
-    ]
-    suite(work).write_bytes(suite_text(scored))
-    assert "does not lie beside the suite" in refused(work)
+    below = suite(work).parent / "below"
+    below.mkdir()
+    for folder, fault in ((tmp_path, "lies outside"), (below, "does not lie beside the suite")):
+        (folder / "far.py").write_text("def score(answer, case):\n    return 0.0\n")
+        name = f"{tmp_path}/far.py:score" if folder == tmp_path else "below/far.py:score"
+        scored = [msgspec.structs.replace(case, scorer=Scorer("python", name)) for case in cases("own")]
+        suite(work).write_bytes(suite_text(scored))
+        assert fault in refused(work)
 
 
 @pytest.mark.parametrize("what", ["file", "folder", "dangling"])

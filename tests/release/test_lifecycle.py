@@ -27,6 +27,7 @@ from machine.release.outcomes import collect
 from machine.release.seal import Place
 from machine.release.trial import settle
 from machine.report import Report
+from machine.store.approvals import Approvals
 from machine.store.files import write_private
 from machine.store.project import Project
 from machine.tinker import provider
@@ -295,6 +296,9 @@ def test_a_candidate_within_its_bounds_passes_every_gate(gated, passed):
     assert control.suite != read_record(kept, "target-base").suite
     [entry] = [each for each in log.read(passed.project.releases) if each.step == "gated"]
     assert entry.data["sha256"] == hashlib.sha256((kept / "result.json").read_bytes()).hexdigest()
+    approvals = Approvals(passed.project.folder).all()  # the engine is another home's: what it is asked leaves this one
+    assert [each.what for each in approvals[-2:]] == ["cases, tasks and instructions"] * 2
+    assert len({each.digest for each in approvals[-2:]}) == 1
     page = Path(gated.report.data["page"]).read_text()
     assert all(name in page for name in gated.report.data["verdicts"])
 

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from released import Work
 
 from machine.errors import Refused
+from machine.plain import LARGEST
 from machine.release.draft import new, templates
-from machine.release.preregistration import LARGEST, read_preregistration
+from machine.release.preregistration import read_preregistration
 from releasepages import PREREGISTRATION
 
 

@@ -24,7 +24,7 @@ def project(tmp_path):
     """A project that holds one of everything."""
     project = Project(tmp_path, tmp_path / "store")
     project.make()
-    project.pool.append(row("kept"))
+    project.pool.append_all([row("kept"), row("old")])
     project.set(auto=True)
     project.refused("good", "kept")
     project.blobs.keep([b"kept"])[0]
@@ -38,6 +38,7 @@ ACTIONS = {
     "setting": lambda project: project.set(auto=False),
     "refusal": lambda project: project.refused("good", "new " * 9999),
     "blob": lambda project: project.blobs.keep([b"new" * 9999])[0],
+    "erase": lambda project: project.pool.erase(["t_old_0"]),
 }
 actions = pytest.mark.parametrize("act", ACTIONS.values(), ids=ACTIONS)
 
@@ -148,7 +149,7 @@ def test_a_write_that_cannot_even_be_cut_off_is_not_read(project, monkeypatch):
         refused(ACTIONS["turn"], project)
     assert list(project.pool.rows()) == before[0]
     ACTIONS["turn"](project)
-    assert [found.id for found in project.pool.rows()] == ["t_kept_0", "t_new_0", "t_new_1", "t_new_2"]
+    assert [found.id for found in project.pool.rows()] == ["t_kept_0", "t_old_0", "t_new_0", "t_new_1", "t_new_2"]
 
 
 @pytest.mark.parametrize("way", ["link", "dangling link", "folder"])
@@ -178,7 +179,7 @@ def test_an_index_that_is_no_file_is_done_without(project, tmp_path, way):
     path.unlink(missing_ok=True)
     path.symlink_to(elsewhere) if way == "link" else path.mkdir()
     ACTIONS["turn"](project)
-    assert project.pool.counts() == {"good": 4}
+    assert project.pool.counts() == {"good": 5}
     assert not elsewhere.exists()
 
 
@@ -232,7 +233,7 @@ def test_newest_is_by_place_in_the_pool_whatever_the_clock_says(project):
         at = (later - datetime.timedelta(days=i)).isoformat()
         project.pool.append(type(made)(**{f: getattr(made, f) for f in made.__struct_fields__} | {"id": id, "created_at": at}))  # fmt: skip
     assert [found.id for found in project.pool.recent(3)] == ["t_1", "t_7", "t_5"]
-    assert [found.id for found in project.pool.rows()][1:] == ["t_9", "t_5", "t_7", "t_1"]
+    assert [found.id for found in project.pool.rows()][2:] == ["t_9", "t_5", "t_7", "t_1"]
 
 
 @pytest.mark.parametrize(
@@ -249,6 +250,7 @@ def test_the_readers_say_what_hinders_them(project, monkeypatch):
     def failing(*_, **__):
         raise OSError(errno.ESTALE, "Stale file handle")
 
+    monkeypatch.setattr(os, "open", failing)
     monkeypatch.setattr(Path, "open", failing)
     monkeypatch.setattr(Path, "read_bytes", failing)
     for read, *words in (

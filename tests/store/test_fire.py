@@ -35,7 +35,7 @@ def fire(folder, *words):
 
 
 def test_a_thousand_kills_lose_nothing_that_was_confirmed(memory):
-    runs = [fire(memory / kinds[0], "kill", "160", *kinds) for kinds in (("one", "observed", "blob"), ("turn", "refusal", "setting"))]  # fmt: skip
+    runs = [fire(memory / kinds[0], "kill", "160", *kinds) for kinds in (("one", "observed", "blob"), ("turn", "refusal", "setting", "erase"))]  # fmt: skip
     counts = Counter()
     faults = []
     for run in runs:
@@ -115,6 +115,31 @@ def test_the_rows_of_a_turn_are_announced_before_they_are_written(disk, tmp_path
     pool.append_all([row("two", part=i) for i in range(2)])
     assert announced == [f"{begin} {pool.path.stat().st_size}".encode()]
     assert not pool.path.with_suffix(".pending").exists()
+
+
+def test_what_was_erased_stays_erased_after_a_power_cut_and_is_announced_before(disk, tmp_path, monkeypatch):
+    pool = Pool(tmp_path / "store" / "traces.jsonl")
+    for name in ("one", "two", "three"):
+        pool.append(row(name, size=2000))
+    note, announced, left = pool.path.with_suffix(".erasing"), [], []
+    real, wiped = os.pwrite, os.unlink
+
+    def pwrite(descriptor, data, offset):
+        announced.append(disk.read(note))
+        return real(descriptor, data, offset)
+
+    def unlink(path, **options):
+        left.append((Path(path).name, b"two 0 two" in disk.read(pool.path)))
+        return wiped(path, **options)
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    monkeypatch.setattr(os, "unlink", unlink)
+    assert pool.erase(["t_two_0"]) == 1
+    assert announced
+    assert all(b"t_two_0" in said for said in announced)
+    assert ("traces.erasing", False) in left
+    assert disk.read(pool.path) == pool.path.read_bytes()
+    assert disk.read(note) is None
 
 
 def test_files_survive_a_power_cut(disk, tmp_path):

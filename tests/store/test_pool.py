@@ -10,6 +10,7 @@ import pytest
 
 from machine.errors import Refused, StoreError
 from machine.store import index
+from machine.store.extent import mark_of
 from machine.store.pool import Pool, append_elsewhere
 from machine.store.project import Project
 from machine.trace import Row, Source, digest
@@ -294,7 +295,7 @@ def test_an_index_of_the_old_schema_is_made_anew(pool):
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as old:
         old.execute("CREATE TABLE covers (bytes INTEGER NOT NULL, mark TEXT NOT NULL, broken INTEGER NOT NULL)")
         old.execute("CREATE TABLE rows (offset INTEGER PRIMARY KEY, turn TEXT)")
-        old.execute("INSERT INTO covers VALUES (?, ?, 0)", [pool.path.stat().st_size, index._mark(pool.path, pool.path.stat().st_size)])  # fmt: skip
+        old.execute("INSERT INTO covers VALUES (?, ?, 0)", [pool.path.stat().st_size, mark_of(pool.path, pool.path.stat().st_size)])  # fmt: skip
     assert pool.holds([("a", "b")]) == [True]
     assert pool.counts() == {"good": 1}
     with contextlib.closing(sqlite3.connect(path)) as new:

@@ -29,6 +29,10 @@ def test_what_is_set_stays_and_the_rest_keeps_its_value(project):
         "footer": False,
         "contributors": [],
         "teacher": None,
+        "privacy": "redact",
+        "redact_home": False,
+        "redact_email": False,
+        "allowed": [],
     }
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 

@@ -25,6 +25,7 @@ from pathlib import Path
 import filelock  # noqa: F401 (so that no child imports it)
 
 from machine.store import index
+from machine.store.erase import copies, is_erased
 from machine.store.pool import Pool
 from machine.store.project import Project
 from machine.trace import Row, Source, decode, digest
@@ -33,7 +34,8 @@ KILLS_A_PROJECT = 8
 SPLITS = 6
 """How often a child is killed half-way through the same write, each time elsewhere in it."""
 CALLS = [
-    (os, name) for name in ("open", "write", "fsync", "ftruncate", "replace", "unlink", "mkdir", "chmod", "fchmod")
+    (os, name)
+    for name in ("open", "write", "pwrite", "fsync", "ftruncate", "replace", "unlink", "mkdir", "chmod", "fchmod")
 ]
 CALLS.append((fcntl, "flock"))
 REAL_WRITE = os.write
@@ -57,6 +59,8 @@ class Action:
         self.kind, self.name = kind, name
         several = {"one": [row(name)], "turn": [row(name, part=i) for i in range(3)]}
         self.rows = several.get(kind, [])
+        if kind == "erase":
+            self.rows = [row(name), row(f"{name}.gone", size=400)]  # the second of several pages
         if kind == "observed":
             self.rows = [row(f"{name}.{i}", tag="observed") for i in range(3)]
         self.blob = name.encode() * 99
@@ -66,6 +70,9 @@ class Action:
         match self.kind:
             case "one" | "turn":
                 project.pool.append_all(self.rows)
+            case "erase":
+                project.pool.append_all(self.rows)
+                project.pool.erase([self.rows[1].id])
             case "observed":
                 project.pool.append_observed(self.rows)
             case "refusal":
@@ -89,6 +96,9 @@ class Action:
                 return project.settings().auto == self.auto
             case "blob":
                 return project.blobs.get(index.hashlib.sha256(self.blob).hexdigest()) == self.blob
+            case "erase":
+                gone = f"{self.name}.gone 0 {self.name}.gone".encode()
+                return seen[self.rows[0].id] == 1 and not seen[self.rows[1].id] and not copies(project.folder, [gone])
         return all(seen[row.id] == 1 for row in self.rows)
 
 
@@ -112,10 +122,10 @@ class Points:
         """The same call, which may be the last."""
 
         def hook(*words: object, **options: object) -> object:
-            if name == "write":
+            if name in ("write", "pwrite"):
                 self.writes += 1
                 if self.split is not None and self.writes == self.fatal:
-                    call(words[0], bytes(words[1])[: int(len(words[1]) * self.split)])
+                    call(words[0], bytes(words[1])[: int(len(words[1]) * self.split)], *words[2:])
                     os.kill(os.getpid(), signal.SIGKILL)
             self.reach()
             return call(*words, **options)
@@ -219,7 +229,11 @@ class Field:
             self.counts["torn turns"] += index.readable(pool.path) < len(data)
 
     def _seen(self) -> collections.Counter[str]:
-        return collections.Counter(found.id for found in self.project.pool.rows())
+        """How often each row is there; one that is not as it was written is under no id."""
+        rows = list(self.project.pool.rows())
+        whole = [found for found in rows if digest(found.messages, found.tools, found.target) == found.digest]
+        self.faults += [f"{found.id} is not whole" for found in rows if found not in whole]
+        return collections.Counter(found.id for found in whole)
 
     def _expect(self, done: list[Action], unsure: list[Action], seen: collections.Counter[str], what: str) -> None:
         for action in [*self.done, *done]:
@@ -232,13 +246,13 @@ class Field:
         self.project.settings()
 
     def _lines(self) -> None:
-        """Every line of the pool is a row, each row is there once and in its place, and the index says so too."""
+        """Every line of the pool is a row or was one, each row is there once and in its place, and the index says so too."""
         pool = self.project.pool
-        expected = [row.id for action in self.done for row in action.rows]
+        expected = [row.id for action in self.done for row in action.rows if not row.id.endswith(".gone_0")]
         if not expected and not pool.path.exists():
             return
         whole, rest = pool.path.read_bytes().rsplit(b"\n", 1) if expected else (b"", b"")
-        found = [decode(line).id for line in whole.split(b"\n") if expected]
+        found = [decode(line).id for line in whole.split(b"\n") if expected and not is_erased(line)]
         if found != expected or rest:
             self.faults.append(
                 f"before {self.done[-1].name}: lines {sorted(set(found) ^ set(expected))} and {len(rest)} bytes"
@@ -267,11 +281,14 @@ def kill(folder: Path, shots: int, *kinds: str) -> dict[str, object]:
     for kind, index._KEPT_LINES in itertools.product(
         kinds, (1, 8)
     ):  # an index that every opening writes, or that few do
+        twice = [kind] * (1 if kind == "erase" else 2)  # an erasing has many points, and begins with an append
+        if kind == "erase" and index._KEPT_LINES > 1:
+            continue
         for fatal in itertools.count(1):
-            if not field.shoot([kind, kind], fatal):
+            if not field.shoot(twice, fatal):
                 break
         for fatal in itertools.count(1):
-            if not all(field.shoot([kind, kind], fatal, field.random.random()) for _ in range(SPLITS)):
+            if not all(field.shoot(twice, fatal, field.random.random()) for _ in range(SPLITS)):
                 break
     field.counts["points"] = field.counts["kills"]
     for _ in range(shots):

@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from hosted import KEY, Hosted
 from machine import discovery
 from machine.errors import ServiceError, UsageError
 from machine.tinker import service as services
@@ -64,6 +65,50 @@ def test_the_engine_is_found_by_its_file(home):
     assert (found.base_url, found.key, found.destination) == (url, "tml-secret", "this machine")
     assert found.key_source == f"!cat '{home}/engine/key'"
     assert found.chat_url == f"{url}/oai/api/v1"
+
+
+def test_what_is_sent_to_this_machine_s_engine_stays_whatever_named_it(home, monkeypatch):
+    with an_engine() as url:
+        discovered(home, url)
+        assert endpoint().stays
+        monkeypatch.setenv("TINKER_API_KEY", "tml-secret")
+        monkeypatch.setenv("TINKER_BASE_URL", url.replace("127.0.0.1", "localhost") + "/")
+        assert endpoint().stays
+        assert endpoint().goes_to == "this machine"
+
+
+def test_what_is_sent_to_another_listener_on_loopback_may_go_on_from_there(home, monkeypatch):
+    monkeypatch.setenv("TINKER_API_KEY", "tml-secret")
+    with an_engine() as url, an_engine() as tunnel:
+        monkeypatch.setenv("TINKER_BASE_URL", tunnel)
+        assert not endpoint().stays  # there is no engine here
+        discovered(home, url)
+        found = endpoint()
+        assert (found.local, found.stays) == (True, False)
+        assert found.goes_to == f"{tunnel.removeprefix('http://')} (which is not this machine's engine)"
+        monkeypatch.setenv("TINKER_API_KEY", "tml-other")
+        monkeypatch.setenv("TINKER_BASE_URL", url)
+        assert not endpoint().stays  # another key than this machine's
+    with an_engine("tml-other") as url:
+        (home / "engine" / "engine.json").unlink()
+        (home / "engine" / "key").unlink()
+        (home / "engine").rmdir()
+        discovered(home, url)
+        monkeypatch.setenv("TINKER_BASE_URL", url)
+        assert not endpoint().stays  # it has the key that it is asked for, but not this machine's
+
+
+def test_a_dead_engine_s_port_is_no_home_and_far_hosts_are_never_asked(home, monkeypatch):
+    monkeypatch.setenv("TINKER_API_KEY", "tml-secret")
+    with listening() as url:
+        discovered(home, url)
+        monkeypatch.setenv("TINKER_BASE_URL", url)
+    assert not endpoint().stays
+    (home / "engine" / "engine.json").write_bytes(b"{")
+    assert not endpoint().stays
+    monkeypatch.setenv("TINKER_BASE_URL", "https://far.example")
+    monkeypatch.setattr(discovery, "proves", lambda *given: pytest.fail("it was asked"))
+    assert (endpoint().stays, endpoint().goes_to) == (False, "far.example")
 
 
 def test_the_key_is_never_shown():
@@ -143,3 +188,12 @@ def test_a_wrong_key_says_so(service, key):
     with pytest.raises(ServiceError, match="key") as fault, connect(Endpoint(service.base_url, key, "$TINKER_API_KEY")):
         pass
     assert "TINKER_API_KEY" in fault.value.next_step
+
+
+def test_the_sdk_s_telemetry_is_off_whatever_the_environment_says(monkeypatch):
+    monkeypatch.setenv("TINKER_TELEMETRY", "1")
+    with Hosted() as hosted:
+        with connect(Endpoint(hosted.url, KEY, "$TINKER_API_KEY")) as service:
+            service.look_up(service.rest().get_server_capabilities(), "asking")
+        assert "/api/v1/create_session" in hosted.paths
+        assert not [path for path in hosted.paths if "telemetry" in path]

@@ -232,7 +232,7 @@ def read_entry(kind: str, record: bytes | dict[str, Any]) -> Entry:
             entry: Entry = _DECODERS[kind].decode(record)
         else:
             entry = msgspec.convert(record, _SHAPES[kind])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         entry = _second_look(kind, value_of(record))
     if isinstance(entry, Message) and _is_unsent(entry.message):
         return Message(id=entry.id, message=Unread(entry.message.stop_reason))

@@ -8,6 +8,7 @@ versions 1 to 3.
 import contextlib
 import hashlib
 import os
+import stat
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -130,12 +131,19 @@ def latest(file: Path) -> Session:
 @contextlib.contextmanager
 def _opened(file: Path) -> Iterator[BinaryIO]:
     try:
-        with file.open("rb", buffering=0) as opened:
+        with open(file, "rb", buffering=0, opener=_without_waiting) as opened:
+            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+                raise _fault(file, "it is no regular file")
             yield cast(BinaryIO, opened)
     except SessionFault:
         raise
     except (OSError, ValueError) as error:  # ValueError: a null byte in the name
         raise _fault(file, getattr(error, "strerror", error)) from error
+
+
+def _without_waiting(file: str, flags: int) -> int:
+    """A pipe opens at once, to be refused; a regular file knows no difference."""
+    return os.open(file, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _begun(file: Path, opened: BinaryIO) -> _Index:
@@ -172,7 +180,7 @@ def _is_absolute(path: str) -> bool:
 def _placed(line: memoryview) -> _Placed | None:
     try:
         return _PLACED.decode(line)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         try:
             return msgspec.convert(_value(line), _Placed)
         except (msgspec.ValidationError, UnicodeEncodeError):

@@ -6,8 +6,9 @@ a part of the turn.
 """
 
 import datetime
+import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -18,7 +19,8 @@ from machine.capture.session import Branch, Session
 from machine.capture.trajectory import Trajectory, build, calls_of
 from machine.capture.turn import Turn, last_turn, omitted_from
 from machine.errors import Refused
-from machine.privacy.redact import redacted
+from machine.privacy.redact import Finding, Names, redacted
+from machine.privacy.sources import Sources
 from machine.report import one_line
 from machine.trace import Edit, Row, Source, Tag, digest, well_formed
 
@@ -39,10 +41,15 @@ class Recorder:
 
 @dataclass(frozen=True)
 class Captured:
-    """A turn as rows, and the images that they name by hash."""
+    """A turn as rows, and the images that they name by hash.
+
+    `findings` are the secrets that were taken out of the rows, `names` their placeholders, in memory alone.
+    """
 
     rows: Sequence[Row]
     pictures: dict[str, bytes]
+    findings: Sequence[Finding] = ()
+    names: Names = field(default_factory=Names, repr=False)
 
 
 @dataclass(frozen=True)
@@ -67,10 +74,12 @@ def capture(
     note: str | None = None,
     answer: str | None = None,
     recorder: Recorder | None = None,
+    sources: Sources | None = None,
 ) -> Captured:
     """The last turn before `leaf`; `answer` replaces the text of its last assistant message, whose calls stay.
 
-    A turn that is tagged bad may have been stopped by the user.
+    A turn that is tagged bad may have been stopped by the user. Its secrets are replaced, `sources` among them (None:
+    those of this process's environment).
 
     Raises:
         Refused: the turn cannot be rebuilt exactly, or nothing in it can be learnt; the message names the entry.
@@ -78,7 +87,7 @@ def capture(
     """
     branch = session.path(leaf)
     turn = last_turn(branch, stopped=tag == "bad")
-    return capture_turn(branch, turn, tag=tag, note=note, answer=answer, recorder=recorder)
+    return capture_turn(branch, turn, tag=tag, note=note, answer=answer, recorder=recorder, sources=sources)
 
 
 def capture_turn(
@@ -89,19 +98,66 @@ def capture_turn(
     note: str | None = None,
     answer: str | None = None,
     recorder: Recorder | None = None,
+    sources: Sources | None = None,
 ) -> Captured:
     """One turn of a branch.
 
     Raises:
         Refused, SessionFault: as `capture`.
     """
-    recorder = recorder or Recorder()
+    recorder, names = recorder or Recorder(), Names()
     try:
         stretches = list(_stretches(branch, turn, answer, recorder))
         rows = [_row(branch, turn, each, part, tag, note, answer, recorder) for part, each in enumerate(stretches)]
+        rows, found = without_secrets(rows, Sources.of(os.environ) if sources is None else sources, names)
     except RecursionError as error:
         raise Refused("the turn holds JSON that is nested too deep", next_step="tag another turn") from error
-    return Captured(rows, {name: held for each in stretches for name, held in each.built.pictures.items()})
+    pictures = {name: held for each in stretches for name, held in each.built.pictures.items()}
+    return Captured(rows, pictures, found, names)
+
+
+def without_secrets(rows: Sequence[Row], sources: Sources, names: Names) -> tuple[list[Row], list[Finding]]:
+    """The rows of a turn with their secrets replaced, the same in all of them, and what was found where.
+
+    The edits of a row say what was replaced; a row without secrets is itself returned.
+    """
+    clean, found = redacted([_told(row) for row in rows], sources, names)
+    if not found:
+        return list(rows), []
+    mine = [[_within(finding, i) for finding in found if finding.place.startswith(f"[{i}].")] for i in range(len(rows))]
+    changed = [_changed(*each) if each[2] else each[0] for each in zip(rows, clean, mine, strict=True)]
+    return changed, [finding for each in mine for finding in each]
+
+
+def _told(row: Row) -> dict[str, Any]:
+    """All of a row that somebody wrote, or that holds a name of theirs."""
+    return {
+        "messages": list(row.messages),
+        "tools": list(row.tools),
+        "note": row.note,
+        "source": {"cwd": row.source.cwd, "file": row.source.file},
+        "edits": [edit.detail for edit in row.edits],
+    }
+
+
+def _within(finding: Finding, row: int) -> Finding:
+    return replace(finding, place=finding.place.removeprefix(f"[{row}]."))
+
+
+def _changed(row: Row, clean: dict[str, Any], found: Sequence[Finding]) -> Row:
+    messages, tools = tuple(clean["messages"]), tuple(clean["tools"])
+    edits = [
+        msgspec.structs.replace(edit, detail=detail) for edit, detail in zip(row.edits, clean["edits"], strict=True)
+    ]
+    return msgspec.structs.replace(
+        row,
+        messages=messages,
+        tools=tools,
+        note=clean["note"],
+        source=msgspec.structs.replace(row.source, **clean["source"]),
+        digest=digest(messages, tools, row.target),
+        edits=(*edits, *(Edit("redacted", str(finding)) for finding in found)),
+    )
 
 
 def _stretches(branch: Branch, turn: Turn, answer: str | None, recorder: Recorder) -> Iterator[_Stretch]:
@@ -221,11 +277,8 @@ def _row(
     models = dict.fromkeys(filter(None, (built.models[i] for i in target)))
     if len(models) > 1:
         edits.append(Edit("models_mixed", f"answers of {', '.join(models)}"))
-    clean, found = redacted(
-        well_formed({"messages": built.messages, "tools": stretch.instructions.tools, "note": note})
-    )
-    edits += [Edit("redacted", f"{finding.rule} at {finding.place}") for finding in found]
-    messages, tools = tuple(clean["messages"]), tuple(clean["tools"])
+    plain = well_formed({"messages": built.messages, "tools": stretch.instructions.tools, "note": note})
+    messages, tools = tuple(plain["messages"]), tuple(plain["tools"])
     session = branch.session
     return Row(
         id=new_id(),
@@ -247,7 +300,7 @@ def _row(
             part=part,
         ),
         digest=digest(messages, tools, target),
-        note=clean["note"],
+        note=plain["note"],
         edits=tuple(edits),
     )
 

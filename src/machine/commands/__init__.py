@@ -23,6 +23,7 @@ COMMANDS = {
     "work": ("student", "work", "Go back to the model that you worked with before the student."),
     "data": ("data", "data", "Where this project's data lies, what is in it, what was refused."),
     "auto": ("settings", "auto", "Capture turns unasked, or stop it: compacted spans and headless runs."),
+    "privacy": ("privacy", "privacy", "What counts as a secret here, where one is, and how it is taken out."),
     "footer": ("settings", "footer", "Whether Pi's footer speaks of this project."),
     "contributors": ("settings", "contributors", "The models that propose a reasoning in a correction."),
     "teacher": ("settings", "teacher", "The model that does a corrected turn again."),

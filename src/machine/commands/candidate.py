@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from machine.commands.common import consent, tinker_service
+from machine.commands.common import let_go, tinker_service
 from machine.commands.releases import ID, release_project, standing_of, written
 from machine.errors import Refused, UsageError
 from machine.host import Host
@@ -15,6 +15,7 @@ from machine.store.project import Project
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from machine.privacy.parcel import Parcel
     from machine.release.asking import Gates
     from machine.release.standing import Standing
     from machine.sandbox.job import Box
@@ -80,6 +81,7 @@ def candidate(host: Host, release_id: str, run: str) -> Report:
 def gate(host: Host, release_id: str, holdouts: tuple[str, ...], unsafe: bool, yes: bool) -> Report:
     """Ask base and candidate all suites and judge every gate, once; what is asked goes on where it was left."""
     from machine.release.gate import fail_changed, ready, run_gates
+    from machine.store.approvals import Approvals
     from machine.tinker.service import connect
 
     project = release_project(host)
@@ -89,12 +91,16 @@ def gate(host: Host, release_id: str, holdouts: tuple[str, ...], unsafe: bool, y
         fail_changed(project, standing, found)
         return written(project, release_id, exit_code=1)
     where = tinker_service(host)
-    if not where.local:
-        _refuse_secrets(found)
+    leaving = None
+    if not where.stays:
+        _look(found)
+        leaving = _parcel(found, where.goes_to)
     command = found.command + (" --unsafe" if unsafe else "")
-    consent(host, yes, "Ask?", f"{found.spend}; they go to {where.destination}", command)
+    let_go(host, project, leaving, yes, "Ask?", f"{found.spend}; they go to {where.goes_to}", command)
     try:
         with connect(where) as service:
+            if leaving:
+                Approvals(project.folder).refuse_unapproved(_parcel(found, where.goes_to), command)
             run = run_gates(found, service, host.progress)
     finally:
         host.progress(None)
@@ -133,13 +139,44 @@ def _box(unsafe: bool) -> "Box":
     return choose(unsafe=unsafe)
 
 
-def _refuse_secrets(found: "Gates") -> None:
-    """What is about to leave this machine holds no secret."""
-    from machine.dataset.scan import refuse_secrets
-    from machine.evals.judge import Rubric
+def _look(found: "Gates") -> None:
+    """What is about to leave this machine holds no secret.
 
+    Raises:
+        Refused: it holds one.
+    """
+    from machine.dataset.scan import refuse_secret_texts
+    from machine.evals.leaving import look
+    from machine.tinker.students import load_student
+
+    assert found.standing.candidate is not None
+    student, sources = (
+        load_student(found.found.model, found.standing.candidate.renderer),
+        found.project.sources(fingerprints=True),
+    )
     for name, cases in found.suites.cases.items():
-        refuse_secrets([*cases, *map(Rubric, cases)], f"take it out of the suite {name}, and amend")
+        look(student, cases, f"take it out of the suite {name}, and amend", sources)
+    for name, instruction in _instructions(found).items():
+        refuse_secret_texts([(f"the instruction of {name}", instruction)], f"take it out of {name}, and amend", sources)
+
+
+def _parcel(found: "Gates", destination: str) -> "Parcel":
+    """What the gates send: every suite's cases and repositories, and what the control arms are told."""
+    from machine.agentic.task import tasks_text
+    from machine.evals.leaving import parcel
+    from machine.trace import canonical
+
+    cases = [case for each in found.suites.cases.values() for case in each]
+    tasks = tasks_text([task for each in found.suites.tasks.values() for task in each]).splitlines(keepends=True)
+    told = [canonical(list(each)) + b"\n" for each in _instructions(found).items()]
+    return parcel(cases, found.project.root.name, destination, "cases, tasks and instructions", [*tasks, *told])
+
+
+def _instructions(found: "Gates") -> dict[str, str]:
+    """What the prompted base is told, by the gate that has it told."""
+    from machine.release.preregistration import Control
+
+    return {name: gate.instruction for name, gate in found.found.gates.items() if isinstance(gate, Control)}
 
 
 def _skip_trial(project: Project, release_id: str) -> None:

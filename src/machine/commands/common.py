@@ -11,6 +11,7 @@ from machine.report import Report
 from machine.store.project import Project
 
 if TYPE_CHECKING:
+    from machine.privacy.parcel import Parcel
     from machine.tinker.service import Endpoint
 
 PAGE, RECIPE = "train_sft.py", "tinker.yaml"
@@ -66,6 +67,22 @@ def consent(host: Host, yes: bool, title: str, summary: str, words: str) -> None
         raise Refused(f"{summary}; nobody is here to agree", next_step=words)
     elif not host.confirm(title, summary):
         raise Refused("not agreed; nothing was sent", next_step=words)
+
+
+def let_go(
+    host: Host, project: Project, parcel: "Parcel | None", yes: bool, title: str, summary: str, words: str
+) -> None:
+    """Asks as `consent` does; what is agreed to is noted for `parcel`, where there is one, and for nothing else.
+
+    Raises:
+        Refused: as `consent` says.
+        StoreError: the approval cannot be noted.
+    """
+    from machine.store.approvals import Approvals
+
+    consent(host, yes, title, f"{summary}; {parcel.sentence()}" if parcel else summary, words)
+    if parcel:
+        Approvals(project.folder).approve(parcel, "--yes" if yes else "asked")
 
 
 def with_page(report: Report, project: Project, run: str | None) -> Report:

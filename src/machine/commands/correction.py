@@ -22,7 +22,7 @@ from machine.correction.moment import moment_of
 from machine.correction.reasoning import with_answer, with_correction
 from machine.errors import MachineError, Refused, ServiceError, UsageError
 from machine.host import Host
-from machine.privacy.redact import redacted
+from machine.privacy.redact import Names, redacted
 from machine.report import Report
 from machine.store.project import Project
 from machine.trace import Row, well_formed
@@ -67,11 +67,13 @@ def correction(
     with refused_noted(tagging):
         captured = tagging.capture("bad", note)
     if out is not None:
-        rows = [*captured.rows, *([] if answer is None else [with_answer(captured.rows, answer)])]
+        sources = tagging.project.sources()
+        replaced = [] if answer is None else [with_answer(captured.rows, answer, sources, captured.names)]
+        rows = [*captured.rows, *replaced]
         kept = judged(tagging, write(tagging, "bad", rows, captured, out), "corrected")
         return saved(replace(kept, notes=[*kept.notes, "no correction is opened: its rows are not in the pool"]))
     ledger = Ledger(tagging.project)
-    said = _Said(" ".join(words), answer)
+    said = _Said(" ".join(words), answer, tagging.project, captured.names)
     before = [each for each in ledger.read().corrections if _is_of(each, captured.rows[0])]
     open_ = next((each for each in reversed(before) if each.pending and said.nothing_new(each)), None)
     held = _held(ledger, open_, f"Already open as {open_.id}", tagging.session) if open_ else None
@@ -93,10 +95,12 @@ class _Said:
 
     words: str
     answer: str | None
+    project: Project
+    names: Names
 
     def nothing_new(self, before: Correction) -> bool:
         """Whether a correction says it already; its texts are redacted."""
-        clean, _ = redacted(well_formed([self.words, self.answer]))
+        clean, _ = redacted(well_formed([self.words, self.answer]), self.project.sources(), self.names)
         return clean[0] in ("", before.opened.words) and clean[1] in (None, before.opened.answer)
 
 
@@ -160,7 +164,8 @@ def _open(ledger: Ledger, id: str, rows: Sequence[Row], said: _Said) -> Correcti
             question=preview(first)[0],
             words=said.words,
             answer=said.answer,
-        )
+        ),
+        said.names,
     )
     return Correction(opened, [opened])
 
@@ -195,7 +200,7 @@ def _go_on(host: Host, ledger: Ledger, opened: Correction, kept: Kept, wanted: _
     """From wherever a correction stands as far as the user goes with it."""
     settings = ledger.project.settings()
     hidden = hidden_reasoning(kept.session, opened.opened.entries) if kept.session else None
-    moment = moment_of(kept.rows, opened.opened, hidden or [])
+    moment = moment_of(kept.rows, opened.opened, hidden or [], ledger.project.sources())
     flow = Flow(host, ledger, opened, kept.rows, moment, settings.contributors or (None,), settings.teacher)
     refusal = None
     try:
@@ -225,7 +230,8 @@ def _keep_answer(ledger: Ledger, correction: Correction, kept: Kept) -> Kept:
     """Puts the answer that the user gave into the pool, with the approved reasoning if there is one."""
     approved, answer = correction.approved, correction.opened.answer
     assert answer is not None
-    good = with_correction([with_answer(kept.rows, answer)], correction.id, approved.reasoning if approved else None)
+    replaced = with_answer(kept.rows, answer, ledger.project.sources())
+    good = with_correction([replaced], correction.id, approved.reasoning if approved else None)
     [held] = ledger.project.pool.append_all(good).rows
     rows = [structs.replace(good[0], id=held.id)]
     linked(ledger, correction, "its answer was given", rows)

@@ -1,12 +1,11 @@
 """`/corrections`: the ledger of this project's corrections: all of them, one whole, dropped, exported as pairs."""
 
 from collections.abc import Sequence
-from pathlib import Path
 
 import click
 import msgspec
 
-from machine.commands.common import shown
+from machine.commands.pairs import damaged, export
 from machine.commands.turns import taken_back
 from machine.correction.gates import RULES
 from machine.correction.ledger import (
@@ -21,12 +20,10 @@ from machine.correction.ledger import (
     NotProposed,
     Opened,
     Proposed,
-    Read,
     Retry,
     Unlinked,
 )
 from machine.correction.link import rows_of
-from machine.correction.pairs import LeftOut, Pair, pairs
 from machine.errors import Refused
 from machine.host import Host
 from machine.report import Report, Table, one_line
@@ -88,41 +85,7 @@ def drop(host: Host, id: str, why: tuple[str, ...]) -> Report:
     return Report(title=f"{found.id} is dropped", notes=notes, next_step="machine corrections", data={"id": found.id})
 
 
-@corrections.command()
-@click.option("--pairs", "file", required=True, type=click.Path(path_type=Path), metavar="FILE", help="Where to.")
-@click.option("--force", is_flag=True, help="Replace FILE where it is there already.")
-@click.pass_obj
-def export(host: Host, file: Path, force: bool) -> Report:
-    """Write the rejected turns and their good ones as preference pairs, a JSON object a line."""
-    from machine.privacy.redact import redacted
-    from machine.store.files import write_private
-    from machine.trace import canonical
-
-    project = Project.at(host.cwd)
-    path = file.expanduser()
-    if path.exists() and not force:
-        raise Refused(f"{path} is there already", next_step=f"machine corrections export --pairs {path} --force")
-    if not path.parent.is_dir():
-        raise Refused(f"{path.parent} is not a folder", next_step="choose another file")
-    ledger = Ledger(project)
-    read = ledger.read()
-    good = {row.id for row in project.pool.rows("good")}
-    found = list(pairs(read.corrections, lambda ids: rows_of(ledger, ids), good))
-    kept = [each for each in found if isinstance(each, Pair)]
-    left = [each for each in found if isinstance(each, LeftOut)]
-    if not kept:
-        why = "; ".join(shown([f"{each.correction}: {each.why}" for each in left]))
-        raise Refused(f"there is no pair to write{f': {why}' if why else ''}", next_step="machine corrections")
-    clean, secrets = redacted([msgspec.to_builtins(pair) for pair in kept])
-    write_private(path, b"".join(canonical(pair) + b"\n" for pair in clean))
-    notes = [f"left out {each.correction}: {each.why}" for each in left]
-    notes += [f"redacted: {finding.rule} at {finding.place}" for finding in secrets]
-    return Report(
-        title=f"{len(kept)} pair(s) in {path}",
-        rows=[("Left out", str(len(left))), ("Seen by", "you alone (mode 0600)")],
-        notes=[*shown(notes), *_damaged(read)],
-        data={"file": str(path), "pairs": [pair.correction for pair in kept], "left_out": msgspec.to_builtins(left)},
-    )
+corrections.add_command(export)
 
 
 def facts_of(correction: Correction) -> list[tuple[str, str]]:
@@ -162,7 +125,7 @@ def _listed(ledger: Ledger) -> Report:
     if not read.corrections:
         return Report(
             title="No corrections yet",
-            notes=_damaged(read),
+            notes=damaged(read),
             next_step='/correction "what was wrong" after an answer that was',
             data={"corrections": []},
         )
@@ -175,7 +138,7 @@ def _listed(ledger: Ledger) -> Report:
     return Report(
         title=f"{len(newest)} correction(s), {pending} pending",
         tables=[Table("newest first", ("id", "state", "question", "what was wrong", "reasoning"), lines)],
-        notes=_damaged(read),
+        notes=damaged(read),
         data={
             "corrections": [
                 {
@@ -194,10 +157,6 @@ def _listed(ledger: Ledger) -> Report:
         if not pending
         else "machine correction --resume ID, machine corrections drop ID",
     )
-
-
-def _damaged(read: Read) -> list[str]:
-    return shown([f"line {line} of corrections.jsonl is left out: {why}" for line, why in read.damaged])
 
 
 def _reasoning(correction: Correction, width: int) -> str:

@@ -12,6 +12,11 @@ from machine.trace import TAGS
 
 SHOWN = 5
 AUTO = {True: "on: compacted spans and headless runs are kept as observed", False: "off: only what you tag is kept"}
+SECRETS = {
+    "redact": "replaced by placeholders before a row is kept (machine privacy)",
+    "refuse": "a turn that holds one is not kept (machine privacy)",
+    "ask": "you are asked about a turn that holds one (machine privacy)",
+}
 
 
 @click.command()
@@ -22,7 +27,8 @@ def data(host: Host) -> Report:
     counts = project.pool.counts()
     size = sum(file.stat().st_size for file in _files(project.folder))
     refusals = project.refusals()
-    auto = project.settings().auto
+    settings = project.settings()
+    auto, privacy = settings.auto, settings.privacy
     rows = [
         ("Project", str(project.root)),
         ("Store", str(project.folder)),
@@ -30,9 +36,12 @@ def data(host: Host) -> Report:
         ("Auto", AUTO[auto]),
         ("Size", _bytes(size)),
         ("Runs", str(sum(1 for _ in project.runs.iterdir()) if project.runs.is_dir() else 0)),
-        ("Seen by", "you alone (folder 0700, files 0600); nothing leaves this machine before `train run` asks"),
+        ("Secrets", SECRETS[privacy]),
+        ("Seen by", "you alone (folder 0700, files 0600); nothing leaves this machine before you are asked"),
     ]
     notes = []
+    if erased := project.pool.erased():
+        notes.append(f"{erased} row(s) were erased")
     if broken := project.pool.broken():
         notes.append(f"{broken} line(s) of the pool are not rows and are left out")
     if (torn := project.pool.torn).exists():
@@ -46,7 +55,7 @@ def data(host: Host) -> Report:
         rows=rows,
         tables=tables,
         notes=notes,
-        data=facts | {"refused": msgspec.to_builtins(refusals), "broken": broken},
+        data=facts | {"refused": msgspec.to_builtins(refusals), "broken": broken, "erased": erased, "privacy": privacy},
         next_step="machine train validate" if counts.get("good") else "/good after an answer that you liked",
     )
 

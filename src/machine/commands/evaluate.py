@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from machine.commands.common import RECIPE, consent, shown, tinker_service, with_page
+from machine.commands.common import RECIPE, let_go, shown, tinker_service, with_page
 from machine.errors import Refused, UsageError
 from machine.host import Host
 from machine.report import Report, Table, one_line
@@ -191,25 +191,31 @@ def _checkpoint(project: Project, ref: str, options: str) -> "Subject":
 
 def _asked(host: Host, project: Project, subject: "Subject", how: "Parameters", yes: bool, next_step: str) -> Report:
     """Asks for consent, evaluates, and reports."""
-    from machine.dataset.scan import refuse_secrets
     from machine.dataset.targets import expand
     from machine.evals.evaluation import evaluate as evaluated
     from machine.evals.evaluation import outdated, spend
-    from machine.evals.judge import Rubric
+    from machine.evals.leaving import look, parcel
     from machine.evals.suite import read_suite, refuse_trained
+    from machine.store.approvals import Approvals
     from machine.tinker.service import connect
 
     cases = read_suite(project.evals / SUITE)
     refuse_trained(cases, expand(_trained_on(project, subject.run)))
     where = tinker_service(host)
-    if not where.local:
-        refuse_secrets([*cases, *map(Rubric, cases)], f"take it out of {project.evals / SUITE}")
-    summary = f"{spend(cases, how)}; {subject.path or subject.student.model} answers; they go to {where.destination}"
+    leaving = None
+    if not where.stays:
+        mend = f"take it out of {project.evals / SUITE}; if it is none, machine privacy allow FINGERPRINT"
+        look(subject.student, cases, mend, project.sources(fingerprints=True))
+        leaving = parcel(cases, project.root.name, where.goes_to)
+    summary = f"{spend(cases, how)}; {subject.path or subject.student.model} answers; they go to {where.goes_to}"
     if stale := outdated(subject, cases, how, project.evals):
         summary += f"; the baseline was asked with {stale}, and must be asked again before the two can be compared"
-    consent(host, yes, "Ask?", summary, subject.command)
+    let_go(host, project, leaving, yes, "Ask?", summary, subject.command)
     try:
         with connect(where) as service:
+            if leaving:
+                sent = parcel(cases, project.root.name, where.goes_to)
+                Approvals(project.folder).refuse_unapproved(sent, subject.command)
             found = evaluated(service, subject, cases, how, project.evals, host.progress)
     finally:
         host.progress(None)

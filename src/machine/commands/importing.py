@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from machine.capture.policy import Doorkeeper
 from machine.capture.reader import read
 from machine.capture.rows import Captured, Recorder, capture_turn
 from machine.capture.session import Branch, Session
@@ -13,6 +14,7 @@ from machine.capture.turn import Turn, turns
 from machine.commands.common import shown
 from machine.errors import Refused, SessionFault
 from machine.host import Host
+from machine.privacy.sources import Sources
 from machine.report import Report, Table
 from machine.store.project import Project
 from machine.trace import TAGS, Tag
@@ -27,6 +29,7 @@ class _Tally:
     turns: int = 0
     added: int = 0
     held: int = 0
+    erased: int = 0
     unanswered: int = 0
     refused: list[str] = field(default_factory=list)
     damaged: Sequence[int] = ()
@@ -71,17 +74,32 @@ def _import(host: Host, session: Session, tally: _Tally, tag: Tag, branches: boo
         silent.update(others)
         found |= {turn.entries(branch): (branch, turn) for turn in answered}
     tally.turns, tally.unanswered = len(found), len(silent)
-    held = project.pool.holds(list(found))
-    tally.held = sum(held)
-    missing = [each for each, there in zip(found.values(), held, strict=True) if not there]
+    held, erased = project.pool.holds(list(found)), project.forgotten.holds(list(found))
+    tally.held, tally.erased = sum(held), sum(gone and not there for gone, there in zip(erased, held, strict=True))
+    known = zip(found.values(), held, erased, strict=True)
+    missing = [each for each, there, gone in known if not there and not gone]
+    door = Doorkeeper(project)
     for number, (branch, turn) in enumerate(missing, start=1):
         host.progress(f"{tally.file.name}: turn {number} of {len(missing)}")
         try:
-            captured = capture_turn(branch[: turn.end + 1], turn, tag=tag, recorder=recorder)
+            captured = door.let_in(_Build(branch[: turn.end + 1], turn, tag, recorder))
         except Refused as refusal:
             tally.refused.append(f"{tally.file.name}: {refusal.message}")
             continue
         tally.added += _keep(project, captured, tag)
+
+
+@dataclass(frozen=True)
+class _Build:
+    """One turn, to be captured with a project's sources."""
+
+    branch: Branch
+    turn: Turn
+    tag: Tag
+    recorder: Recorder
+
+    def __call__(self, sources: Sources) -> Captured:
+        return capture_turn(self.branch, self.turn, tag=self.tag, recorder=self.recorder, sources=sources)
 
 
 def _keep(project: Project, captured: Captured, tag: Tag) -> bool:
@@ -101,6 +119,11 @@ def _report(tallies: Sequence[_Tally], tag: Tag) -> Report:
         for tally in tallies
         if tally.damaged
     ]
+    erased = [
+        f"{tally.file.name}: {tally.erased} turn(s) that you erased are not taken in again (/good takes one)"
+        for tally in tallies
+        if tally.erased
+    ]
     added = sum(tally.added for tally in tallies)
     lines = [tally.cells() for tally in tallies if not tally.failed]
     table = Table(
@@ -112,6 +135,7 @@ def _report(tallies: Sequence[_Tally], tag: Tag) -> Report:
             "turns": tally.turns,
             "added": tally.added,
             "held": tally.held,
+            "erased": tally.erased,
             "unanswered": tally.unanswered,
             "refused": tally.refused,
             "damaged": list(tally.damaged),
@@ -122,7 +146,7 @@ def _report(tallies: Sequence[_Tally], tag: Tag) -> Report:
     return Report(
         title=f"{added} turn(s) added as {tag}",
         tables=[table] if lines else [],
-        notes=[*failed, *damaged, *shown(refused)],
+        notes=[*failed, *damaged, *erased, *shown(refused)],
         next_step="machine tagged" if added else "",
         data={"files": facts},
         exit_code=1 if failed else 0,

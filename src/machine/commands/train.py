@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from machine.commands.common import PAGE, RECIPE, consent, shown, tinker_service, with_page
+from machine.commands.common import PAGE, RECIPE, let_go, shown, tinker_service, with_page
 from machine.commands.compare import compare
 from machine.commands.evaluate import evaluate
 from machine.commands.validate import chosen_rows, default_student, tokens, validate
@@ -22,6 +22,7 @@ from machine.training.config import figures, option
 if TYPE_CHECKING:
     from machine.dataset.audit import Audit
     from machine.dataset.split import Split
+    from machine.privacy.parcel import Parcel
     from machine.tinker.service import Endpoint
     from machine.tinker.students import Student
     from machine.training.config import Config
@@ -77,7 +78,7 @@ def sft(host: Host, /, file: Path | None, force: bool, **given: str | None) -> R
     student = load_student(model, mine.get("renderer"))
     if "renderer" not in mine:
         student = fitting(student, expand(rows[:_TRIED]))
-    found = audit(rows, student)
+    found = audit(rows, student, sources=project.sources())
     if not found.examples:
         raise Refused("no row can be trained on: " + "; ".join(found.faults[:3]), next_step="machine train validate")
     datums = _trained_on(found, rows, mine)
@@ -136,9 +137,10 @@ def run(host: Host, /, yes: bool, resume: str | None, **given: str | None) -> Re
     ) as child:  # it loads what it needs while the rows are checked and the user asked
         work = _prepare(host, project, mine, resumed)
         host.notify(as_text(Report("What this run takes", rows=work.summary())))
-        if not yes:
-            again = f"--resume {id} " if resumed else ""
-            consent(host, yes, "Train?", work.sentence(), f"machine train run {again}--yes")
+        again = f"--resume {id} " if resumed else ""
+        if work.parcel or not yes:
+            words = f"machine train run {again}--yes"
+            let_go(host, project, work.parcel, yes, "Train?", work.sentence(), words)
         try:
             host.progress("starting the training page")
             fault = child.run(lambda line: host.progress(line, _detail(watched, work, line)), work.rendered())
@@ -168,6 +170,8 @@ class _Work:
     expected: "Forecast"
     student: "Student"
     resumed: "Run | None"
+    parcel: "Parcel | None"
+    """What leaves this machine; None where nothing does."""
 
     def rendered(self) -> bytes:
         """What was rendered, for the page that trains on it."""
@@ -188,13 +192,15 @@ class _Work:
             ("Tokens an epoch", tokens(found)),
             ("Steps", f"{self.plan.steps} of {self.plan.batch_size} datums; {expected.tokens} tokens in all"),
             ("Student", f"{self.config.model}, rank {self.config.rank}, learning rate {self.config.learning_rate:g}"),
-            ("Goes to", f"{self.where.destination}, as tokens: {_size(self.sides)} of conversations"),
+            ("Goes to", f"{self.where.goes_to}, as tokens: {_size(self.sides)} of conversations"),
             ("Cost", expected.cost),
         ]
         if expected.held_out:
             rows[3] = (rows[3][0], f"{rows[3][1]}, and {expected.held_out} to measure the held-out side")
         if expected.seconds is not None:
             rows.append(("Time", f"{duration(expected.seconds)}, at the speed of the last run"))
+        if self.parcel:
+            rows += [line for line in self.parcel.summary() if line[0] != "Goes to"]
         if self.resumed:
             rows.insert(0, ("Run", f"{self.resumed.id} goes on after step {self.resumed.state.saved or 0}"))
         return rows
@@ -204,7 +210,7 @@ class _Work:
         text = (
             f"{self.found.targets} targets of {self.found.rows} rows, {self.plan.steps} steps of "
             f"{self.plan.batch_size} on {self.config.model}; cost: {self.expected.cost}; "
-            f"the tokens of {_size(self.sides)} of conversations go to {self.where.destination}"
+            f"the tokens of {_size(self.sides)} of conversations go to {self.where.goes_to}"
         )
         return (
             f"run {self.resumed.id} goes on after step {self.resumed.state.saved or 0}: {text}"
@@ -226,20 +232,27 @@ def _prepare(host: Host, project: Project, mine: Mapping[str, str], resumed: "Ru
     from machine.tinker.students import load_student
     from machine.training.config import chosen, overridden, read_config
     from machine.training.forecast import forecast
+    from machine.training.leaving import look, parcel
     from machine.training.recipe import plan
-    from machine.training.script import kept_recipe, load_rows
+    from machine.training.script import Data, kept_recipe, load_rows
 
     config = kept_recipe(resumed) if resumed else overridden(read_config(project.train / RECIPE), chosen(mine))
     where = tinker_service(host)
     student = load_student(config.model, config.renderer)
     sides = split(load_rows(config, project.folder), config.test_size, config.seed)
-    found, held = (audit(side, student, config.max_length) for side in (sides.train, sides.held_out))
+    sources = project.sources()
+    found, held = (audit(side, student, config.max_length, sources=sources) for side in (sides.train, sides.held_out))
     faults = found.faults + held.faults
     if faults or found.verdict == "FIX FIRST":
         raise Refused("not fit to train on: " + "; ".join(faults[:3]), next_step="machine train validate")
     planned = plan(config, len(found.packs))
     expected = forecast(config, planned, found.packs, merged(held.examples), where, project.runs)
-    return _Work(config, where, sides, found, held, planned, expected, student, resumed)
+    leaving = None
+    if not where.stays:
+        data = Data(sides, found.examples, held.examples)
+        look(project, config, data)
+        leaving = parcel(config, data, where)
+    return _Work(config, where, sides, found, held, planned, expected, student, resumed, leaving)
 
 
 def _detail(run: "Run", work: _Work, line: str) -> list[str]:

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from machine.capture.policy import Doorkeeper
 from machine.capture.reader import latest, read
 from machine.capture.rows import Captured, Recorder, capture, preview
 from machine.capture.session import Session, live
 from machine.errors import MachineError, Refused, StoreError, UsageError
 from machine.host import Host, LiveSession
+from machine.privacy.sources import Sources
 from machine.report import Report
 from machine.store.pool import append_elsewhere
 from machine.store.project import Project
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 class Tagging:
     """A command that tags the last turn: its name, and the session, the place and the project that it is about."""
 
+    host: Host
     command: str
     session: Session
     recorder: Recorder
@@ -37,9 +40,22 @@ class Tagging:
         """The last turn, as rows that nothing holds yet.
 
         Raises:
-            Refused, SessionFault: as `machine.capture.rows.capture`.
+            Refused, SessionFault: as `machine.capture.rows.capture`; or the turn holds secrets, and the project's
+                policy or the user does not want it.
         """
-        return capture(self.session, tag=tag, leaf=self.leaf, note=note, answer=answer, recorder=self.recorder)
+
+        def build(sources: Sources) -> Captured:
+            return capture(
+                self.session,
+                tag=tag,
+                leaf=self.leaf,
+                note=note,
+                answer=answer,
+                recorder=self.recorder,
+                sources=sources,
+            )
+
+        return Doorkeeper(self.project, self.host).let_in(build)
 
 
 @dataclass(frozen=True)
@@ -70,7 +86,7 @@ def source(host: Host, command: str, file: Path | None, leaf: str | None, no_pro
         raise UsageError(f"{option} goes with --session", next_step=f"machine {command} --session FILE {option} ...")
     session, recorder, leaf = _session(asked, file, leaf, no_prompt)
     project = Project.at(Path(session.cwd) if session.cwd else host.cwd)
-    return Tagging(command, session, recorder, leaf, project)
+    return Tagging(host, command, session, recorder, leaf, project)
 
 
 @contextlib.contextmanager

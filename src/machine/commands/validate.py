@@ -1,6 +1,7 @@
 """`train validate`: audit the good rows, or a file's, before anything is spent."""
 
 import contextlib
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
     from machine.training.config import Config
 
 
+_NAME = re.compile(r"[\w-][\w.:-]{0,199}", re.ASCII)
+"""An id that names a page: the file's rows are of whoever wrote it."""
+
+
 @click.command("validate")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 @click.option(
@@ -35,7 +40,7 @@ def validate(host: Host, file: Path | None, show: str | None) -> Report:
     if show is not None:
         return _shown(project, student, _named(rows, show))
     try:
-        found = audit(rows, student, config.max_length if config else None, host.progress)
+        found = audit(rows, student, config.max_length if config else None, host.progress, project.sources())
     finally:
         host.progress(None)
     notes = found.notes + (_leaks(rows, config) if config and not file else [])
@@ -80,6 +85,8 @@ def _shown(project: Project, student: "Student", row: "Row") -> Report:
     from machine.dataset.targets import expand
     from machine.store.files import private_folder, write_private
 
+    if not _NAME.fullmatch(row.id):
+        raise Refused(f"the id {row.id!r:.80} cannot be the name of a page", next_step="give the row another id")
     examples = [render(student, target) for target in expand([row])]
     if not examples:
         raise Refused(f"{row.id} has no target, so nothing of it is trained", next_step="machine train validate")

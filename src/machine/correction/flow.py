@@ -161,7 +161,7 @@ class Flow:
 
     def _propose(self, wish: str) -> None:
         self.host.progress("Asking for a reasoning …")
-        [wish], _ = redacted([well_formed(wish)])
+        [wish], _ = redacted([well_formed(wish)], self.ledger.project.sources())
         told = 0
         try:
             for event in propose(self.host, self.correction, self.rows, self.moment, self.models, wish):

@@ -1,13 +1,15 @@
 """The ledger of corrections: `corrections.jsonl`, append-only, one event a line.
 
-A correction is what its events say, in order: nothing in the file is ever changed. What a crash can lose: nothing that
+A correction is what its events say, in order; nothing but `mend` and `erase` changes what was written. What a crash can
+lose: nothing that
 `append` has returned for. An event is written under the project's lock and synced; bytes after the last LF (a crash in
 the middle of a write) are moved to `corrections.torn` before the next event, unless they are a whole line that only
 lacks its LF. Secrets are redacted before anything is written. Lines that are not events are counted and named, and
 spoil no other.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
 
@@ -15,9 +17,11 @@ import msgspec
 
 from machine.capture.rows import now
 from machine.errors import Refused
-from machine.privacy.redact import redacted
+from machine.privacy.redact import Names, redacted
+from machine.privacy.sources import Sources
 from machine.report import one_line
-from machine.store.files import append_line, explained, locked
+from machine.store.erase import erase_lines, erasing, finish, is_erased, rewrite
+from machine.store.files import append_line, is_private, locked, read_private
 from machine.store.project import Project
 from machine.trace import canonical, well_formed
 
@@ -204,15 +208,17 @@ class Ledger:
         self.project = project
         self.path = project.corrections
 
-    def append(self, event: _Kind) -> _Kind:
+    def append(self, event: _Kind, names: Names | None = None) -> _Kind:
         """Adds an event, durably, and returns it as it was written: dated, and with its secrets redacted.
+
+        `names` are the placeholders of the turn that it is about, where they are known.
 
         Raises:
             StoreError: it could not be written; the ledger is as it was.
         """
-        written = _clean(msgspec.structs.replace(event, at=now()))
+        written = _clean(msgspec.structs.replace(event, at=now()), self.project.sources(), names)
         self.project.make()
-        with locked(self.project.pool.lock):
+        with self._locked():
             append_line(self.path, canonical(written), torn=self.path.with_suffix(".torn"), is_whole=_is_event)
         return written
 
@@ -224,6 +230,37 @@ class Ledger:
         """
         correction.events.append(self.append(Dropped(correction=correction.id, why=why)))
 
+    def mend(self) -> int:
+        """Takes out the secrets that later rules or sources find in what was written, and wipes the old bytes.
+
+        Returns:
+            How many lines changed.
+
+        Raises:
+            StoreError: the ledger cannot be read or written; it is as it was.
+        """
+        if not self.path.exists():
+            return 0
+        sources = self.project.sources()
+        with self._locked():
+            lines = self._lines()
+            clean = [_clean_line(line, sources) for line in lines]
+            changed = sum(old != new for old, new in zip(lines, clean, strict=True))
+            if changed:
+                rewrite(self.path, b"\n".join(clean))
+        return changed
+
+    def erase(self, ids: Sequence[str]) -> int:
+        """Erases every event of corrections, by their whole ids; returns how many lines that were.
+
+        Raises:
+            StoreError: as `machine.store.erase.erase_lines` says.
+        """
+        if not self.path.exists():
+            return 0
+        with self._locked():
+            return erase_lines(self.path, lambda line: any(id.encode() in line for id in ids))
+
     def read(self) -> Read:
         """Every correction.
 
@@ -234,7 +271,7 @@ class Ledger:
         damaged: list[tuple[int, str]] = []
         lines = self._lines()
         for number, line in enumerate(lines, 1):
-            if not line.strip():
+            if not line.strip() or is_erased(line):
                 continue
             try:
                 event = _DECODER.decode(line)
@@ -269,10 +306,25 @@ class Ledger:
             raise Refused(f"{prefix!r} begins the ids of several corrections", next_step="type more of the id")
         raise Refused(f"no correction {prefix!r} in this project", next_step="machine corrections")
 
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Holds the project's lock; an erasing that a crash cut short is finished first."""
+        with locked(self.project.pool.lock):
+            finish(self.path)
+            yield
+
     def _lines(self) -> list[bytes]:
-        """The file's lines; what comes after its last LF, mostly nothing, is the last of them."""
-        with explained(self.path):
-            return self.path.read_bytes().split(b"\n") if self.path.exists() else [b""]
+        """The file's lines; what comes after its last LF, mostly nothing, is the last of them.
+
+        Those that are being erased, or were when a crash came, are blank.
+        """
+        if not is_private(self.path):
+            return [b""]
+        gone, offset, lines = erasing(self.path), 0, []
+        for line in read_private(self.path).split(b"\n"):
+            lines.append(b"" if offset in gone else line)
+            offset += len(line) + 1
+        return lines
 
 
 def new_id() -> str:
@@ -291,16 +343,29 @@ def _is_event(line: bytes) -> bool:
     return True
 
 
-def _clean(event: _Kind) -> _Kind:
+def _clean(event: _Kind, sources: Sources, names: Names | None) -> _Kind:
     """The event without its secrets. The ledger's own words stay, whatever the user's environment calls a secret."""
     plain = well_formed(msgspec.to_builtins(event))
     nested = [value for value in plain.values() if isinstance(value, dict)]
     owners = [plain, *nested, *plain.get("caught", ())]
     places = [(owner, key) for owner in owners for key in sorted(_PROSE & owner.keys()) if owner[key] is not None]
-    clean, _ = redacted([owner[key] for owner, key in places])
+    clean, _ = redacted([owner[key] for owner, key in places], sources, names)
     for (owner, key), text in zip(places, clean, strict=True):
         owner[key] = text
     return msgspec.convert(plain, type(event))
+
+
+def _clean_line(line: bytes, sources: Sources) -> bytes:
+    """A line without its secrets: an event as it is written, anything else as text."""
+    if not line.strip() or is_erased(line):
+        return line
+    try:
+        event: Event = _DECODER.decode(line)
+    except (msgspec.MsgspecError, RecursionError):
+        text, found = redacted(line.decode("utf-8", "surrogateescape"), sources)
+        return text.encode("utf-8", "surrogateescape") if found else line
+    clean = _clean(event, sources, None)
+    return line if clean == event else canonical(clean)
 
 
 _PROSE = {"question", "words", "answer", "did", "wanted", "reasoning", "reason", "why", "detail"}

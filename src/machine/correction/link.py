@@ -7,7 +7,7 @@ has to say.
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,7 @@ from msgspec import structs
 from machine.correction.ledger import Correction, Ledger, Linked, Retry, Unlinked
 from machine.correction.reasoning import with_correction
 from machine.errors import Refused
+from machine.store.pool import Pool
 from machine.trace import Edit, Row
 
 How = Literal[
@@ -104,12 +105,15 @@ def rejects(correction: Correction, row: Row) -> bool:
 
 
 def rows_of(ledger: Ledger, ids: Sequence[str]) -> list[Row]:
-    """The rows of the pool that an event names; those that are gone are left out."""
-    found = []
+    """The rows of the pool that an event names, as they were mended since; those that are gone are left out."""
+    mends, pool = ledger.project.mends, ledger.project.pool
+    return [row for id in ids if (row := next(_held(pool, mends.heirs(id)), None)) is not None]
+
+
+def _held(pool: Pool, ids: Sequence[str]) -> Iterator[Row]:
     for id in ids:
         with contextlib.suppress(Refused):
-            found.append(ledger.project.pool.get(id))
-    return found
+            yield pool.get(id)
 
 
 def same_context(bad: Sequence[Row], good: Sequence[Row]) -> bool:

@@ -6,17 +6,19 @@ from typing import Any
 from machine.capture.rows import question_of, text_of
 from machine.correction.gates import Moment
 from machine.correction.ledger import Opened
+from machine.privacy.sources import Sources
 from machine.trace import Row
 
 MOST = 4_000_000
 """Characters of context that are looked at, newest first: more than any model sees."""
 
 
-def moment_of(rows: Sequence[Row], opened: Opened, observed: Sequence[str]) -> Moment:
+def moment_of(rows: Sequence[Row], opened: Opened, observed: Sequence[str], sources: Sources | None = None) -> Moment:
     """The moment of the decision that a reasoning comes before, given the rows of the rejected turn in order.
 
     It is the turn's first decision; where the user said what the answer should have been (`--as`), only that answer is
-    learnt, and what the turn did before it was visible. `observed` is the model's hidden reasoning.
+    learnt, and what the turn did before it was visible. `observed` is the model's hidden reasoning, `sources` what is
+    secret in the project.
     """
     alone = opened.answer is not None
     first, *others = rows[-1:] if alone else rows
@@ -31,6 +33,7 @@ def moment_of(rows: Sequence[Row], opened: Opened, observed: Sequence[str]) -> M
         correction=opened.words,
         answer=opened.answer or "",
         observed=observed,
+        sources=sources,
     )
 
 

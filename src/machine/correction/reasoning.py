@@ -6,8 +6,9 @@ from typing import Any
 from msgspec import structs
 
 from machine.capture.rows import new_id, now
-from machine.privacy.redact import redacted
-from machine.trace import Edit, Row, digest, well_formed
+from machine.privacy.redact import PLACEHOLDER, Names, redacted
+from machine.privacy.sources import Sources
+from machine.trace import Edit, Row, canonical, digest, well_formed
 
 
 def with_correction(rows: Sequence[Row], correction: str, reasoning: str | None) -> list[Row]:
@@ -18,14 +19,15 @@ def with_correction(rows: Sequence[Row], correction: str, reasoning: str | None)
     return named
 
 
-def with_answer(rows: Sequence[Row], answer: str) -> Row:
+def with_answer(rows: Sequence[Row], answer: str, sources: Sources | None = None, names: Names | None = None) -> Row:
     """The good row of a rejected turn whose answer the user gave (`--as`): only that answer is learnt.
 
     `rows` are the turn's, in order; what it did before its last message stays as context, the calls of that message go.
+    The answer's secrets are replaced, `sources` among them; those of the turn are as `names` has them.
     """
     last = rows[-1]
     at = last.target[-1]
-    [clean], found = redacted([well_formed(answer)])
+    [clean], found = redacted([well_formed(answer)], sources, names or _taken(last))
     message = {key: value for key, value in last.messages[at].items() if key != "tool_calls"} | {"content": clean}
     messages = (*last.messages[:at], message)
     edits = [edit for edit in last.edits if edit.kind != "not_a_target"]
@@ -43,6 +45,12 @@ def with_answer(rows: Sequence[Row], answer: str) -> Row:
         digest=digest(messages, last.tools, (at,)),
         edits=tuple(edits),
     )
+
+
+def _taken(row: Row) -> Names:
+    """Names that give no number which a placeholder of the row has already."""
+    held = canonical([row.messages, row.tools, row.note]).decode()
+    return Names(last=max((int(found.group(2)) for found in PLACEHOLDER.finditer(held)), default=0))
 
 
 def _reasoned(row: Row, reasoning: str) -> Row:

@@ -17,6 +17,7 @@ from machine.dataset.render import Example, render
 from machine.dataset.scan import secret_in
 from machine.dataset.targets import Target, expand, has_images, text_of, thinking_of
 from machine.errors import Refused
+from machine.privacy.sources import Sources
 from machine.tinker.students import Student
 from machine.trace import Row
 
@@ -94,6 +95,7 @@ def audit(
     student: Student,
     max_length: int | None = None,
     progress: Callable[[str], None] = lambda line: None,
+    sources: Sources | None = None,
 ) -> Audit:
     """Renders every target of `rows` and checks it.
 
@@ -102,11 +104,12 @@ def audit(
         student: whose tokens are meant.
         max_length: in tokens, prompt and answer together; None is no limit.
         progress: told how far it is, now and then.
+        sources: what is secret in the project beside the known forms; None: what this process's environment holds.
     """
     targets = expand(rows)
     found = Audit(len(rows), len({r.source.session for r in rows}), len(targets), [])
     found.faults += [f"{row.id}: no target" for row in rows if not row.target]
-    found.faults += _secrets(rows)
+    found.faults += _secrets(rows, sources)
     controls, advice, counted = Controls(student), readback.Advice(student), defaultdict[str, list[Target]](list)
     for number, target in enumerate(targets, 1):
         if number % _TOLD == 0:
@@ -135,10 +138,10 @@ def audit(
     return found
 
 
-def _secrets(rows: Sequence[Row]) -> Iterator[str]:
+def _secrets(rows: Sequence[Row], sources: Sources | None) -> Iterator[str]:
     for row in rows:
-        if (found := secret_in(row)) is not None:
-            yield f"{row.id}: it holds a secret ({found}); tag the turn again, which redacts it, or leave the row out"
+        if (found := secret_in(row, sources)) is not None:
+            yield f"{row.id}: it holds a secret ({found}); machine privacy redact {row.id}, or leave the row out"
 
 
 def _length(example: Example, max_length: int) -> Iterator[str]:

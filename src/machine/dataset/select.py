@@ -51,7 +51,7 @@ def rows_digest(rows: Iterable[Row]) -> str:
 def _row(path: Path, number: int, line: bytes) -> Row:
     try:
         row = decode(line)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise Refused(
             f"{path} line {number} is not a row: {error}", next_step="give a JSONL file in the format of traces.jsonl"
         ) from error

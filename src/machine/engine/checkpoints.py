@@ -4,6 +4,9 @@ A checkpoint is a PEFT adapter folder (`adapter_config.json`, `adapter_model.saf
 (`optimizer.safetensors`) where training is to go on, and `checkpoint.json` for what the API tells about it. It is
 written to a temporary folder beside its place and renamed: a crash leaves the whole of it or nothing, and of one that
 was being replaced the old one or the new one. No pickle.
+
+Whoever puts a foreign checkpoint here must not reach anything else by it: no folder or file of the tree is followed
+that is a link, and a file is read only if it is a regular one of this user's, under this one name.
 """
 
 import hashlib
@@ -12,16 +15,17 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import msgspec
 
 from machine.engine.faults import Fault, NotFound
-from machine.store.files import private_folder, sync_folder, write_private
+from machine.errors import StoreError
+from machine.store.files import open_private, private_folder, read_private, sync_folder, write_private
 
 KINDS = {"weights": "training", "sampler_weights": "sampler", "external_weights": "external"}
 """Kind in the path, and what the API calls it."""
@@ -110,15 +114,16 @@ class Checkpoints:
 
     def __init__(self, root: Path) -> None:
         self.root = private_folder(root)
-        for half in root.glob(f"*/*/{_HALF}*"):
-            shutil.rmtree(half, ignore_errors=True)
-        for old in root.glob(f"*/*/{_OLD}*"):
-            place = old.with_name(old.name.removeprefix(_OLD))
-            if place.exists():
-                shutil.rmtree(old, ignore_errors=True)
-            else:
-                old.rename(place)
-        for folder in (folder for run in _folders(root) for kind in KINDS for folder in _folders(run / kind)):
+        for folder in list(self._every()):
+            if folder.name.startswith(_HALF):
+                shutil.rmtree(folder, ignore_errors=True)
+            elif folder.name.startswith(_OLD):
+                place = folder.with_name(folder.name.removeprefix(_OLD))
+                if place.exists():
+                    shutil.rmtree(folder, ignore_errors=True)
+                else:
+                    folder.rename(place)
+        for folder in self._every():
             if (facts := _readable(folder / META, _Meta)) is not None and facts.expired:
                 shutil.rmtree(folder, ignore_errors=True)
 
@@ -146,19 +151,29 @@ class Checkpoints:
         """Reads a checkpoint, its optimiser state too if asked.
 
         Raises:
-            NotFound: it is not here, or holds no optimiser state.
+            NotFound: it is not here, holds no optimiser state, or a file of it cannot be read.
         """
-        folder = self.folder(path)
-        state = None
-        if optimizer:
-            if not (folder / OPTIMIZER).is_file():
-                raise NotFound(f"path: {path} holds no optimiser state", next_step="load it without the optimiser")
-            state = (folder / OPTIMIZER).read_bytes()
+        if optimizer and not (self.folder(path) / OPTIMIZER).exists():
+            raise NotFound(f"path: {path} holds no optimiser state", next_step="load it without the optimiser")
+        return CheckpointFiles(*(self._bytes(path, name) for name in (CONFIG, WEIGHTS, OPTIMIZER)[: 2 + optimizer]))
+
+    def open(self, path: CheckpointPath, name: str) -> BinaryIO:
+        """A file of a checkpoint, to be read.
+
+        Raises:
+            NotFound: it is not here, or cannot be read.
+        """
+        file = self.folder(path) / name
         try:
-            return CheckpointFiles((folder / CONFIG).read_bytes(), (folder / WEIGHTS).read_bytes(), state)
-        except FileNotFoundError as error:
-            name = Path(error.filename).name
-            raise NotFound(f"path: {path} is damaged: {name} is gone", next_step="delete it") from error
+            return os.fdopen(open_private(file, os.O_RDONLY), "rb")
+        except StoreError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                raise NotFound(f"path: {path} is damaged: {name} is gone", next_step="delete it") from error
+            raise NotFound(f"path: {path} cannot be used: {error.message}", next_step=error.next_step) from error
+
+    def _bytes(self, path: CheckpointPath, name: str) -> bytes:
+        with self.open(path, name) as file:
+            return file.read()
 
     def folder(self, path: CheckpointPath) -> Path:
         """Where a checkpoint lies.
@@ -167,16 +182,14 @@ class Checkpoints:
             NotFound: it is not here, or has expired.
         """
         folder = self._place(path)
-        if not (folder / META).is_file() or _read(folder / META, _Meta).expired:
+        if not (folder / META).exists() or _read(folder / META, _Meta).expired:
             raise NotFound(f"path: there is no checkpoint {path}", next_step="see `/tinker checkpoints`")
         return folder
 
     def version(self, path: CheckpointPath) -> tuple[int, int]:
         """Changes whenever the weights of a checkpoint do."""
-        try:
-            status = (self.folder(path) / WEIGHTS).stat()
-        except OSError as error:
-            raise NotFound(f"path: the weights of {path} are gone", next_step="delete the checkpoint") from error
+        with self.open(path, WEIGHTS) as weights:
+            status = os.fstat(weights.fileno())
         return status.st_ino, status.st_mtime_ns
 
     def delete(self, path: CheckpointPath) -> None:
@@ -222,11 +235,11 @@ class Checkpoints:
         """
         if not _NAME.fullmatch(run):
             raise NotFound(f"training_run_id: there is no run {run!r}")
-        return msgspec.structs.asdict(_read(self.root / run / "run.json", _Run))
+        return msgspec.structs.asdict(_read(_unlinked(self.root / run) / "run.json", _Run))
 
     def runs(self) -> list[str]:
         """The names of all runs, latest first; damaged ones are left out."""
-        files = [file for file in self.root.glob("*/run.json") if _readable(file, _Run) is not None]
+        files = [file for run in _folders(self.root) if _readable(file := run / "run.json", _Run) is not None]
         files.sort(key=lambda file: file.stat().st_mtime_ns, reverse=True)
         return [file.parent.name for file in files]
 
@@ -244,12 +257,29 @@ class Checkpoints:
         shutil.rmtree(old, ignore_errors=True)
 
     def _place(self, path: CheckpointPath) -> Path:
-        return self.root / path.run / path.kind / path.name
+        return _unlinked(_unlinked(_unlinked(self.root / path.run) / path.kind) / path.name)
+
+    def _every(self) -> Iterator[Path]:
+        """The folders of all checkpoints, those that are half written or being replaced too."""
+        for run in _folders(self.root):
+            for kind in KINDS:
+                yield from _folders(run / kind, hidden=True)
+
+
+def _unlinked(folder: Path) -> Path:
+    """The folder, which need not be there, but is no link.
+
+    Raises:
+        NotFound: it is one.
+    """
+    if folder.is_symlink():
+        raise NotFound(f"path: {folder} is a symbolic link; it was not followed", next_step=f"remove {folder}")
+    return folder
 
 
 def _described(path: CheckpointPath, folder: Path, meta: _Meta) -> dict[str, Any]:
     with os.scandir(folder) as entries:
-        size = sum(entry.stat().st_size for entry in entries)
+        size = sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
     return {
         "checkpoint_id": f"{path.kind}/{path.name}",
         "checkpoint_type": KINDS[path.kind],
@@ -262,21 +292,24 @@ def _described(path: CheckpointPath, folder: Path, meta: _Meta) -> dict[str, Any
     }
 
 
-def _folders(parent: Path) -> list[Path]:
-    """The folders in it, hidden ones left out; none where there is no such parent."""
+def _folders(parent: Path, *, hidden: bool = False) -> list[Path]:
+    """The folders in it, those whose names begin with a dot only if asked, links never; none if there is no parent."""
     try:
         with os.scandir(parent) as entries:
-            return [parent / entry.name for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
+            found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
+    if parent.is_symlink():
+        return []
+    return [parent / name for name in found if hidden or not name.startswith(".")]
 
 
 def _read(path: Path, kind: type[_T]) -> _T:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except FileNotFoundError as error:
-        raise NotFound(f"there is no {path.parent.name!r} here") from error
+        return msgspec.json.decode(read_private(path), type=kind)
     except (OSError, ValueError, RecursionError) as error:  # ValueError is msgspec's, too
+        if isinstance(error.__cause__, FileNotFoundError):
+            raise NotFound(f"there is no {path.parent.name!r} here") from error
         raise NotFound(f"{path.parent.name}/{path.name} is damaged: {error}", next_step="delete it") from error
 
 

@@ -4,6 +4,7 @@
 names begin with `do_` run there.
 """
 
+import functools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ CHAT = "chat"
 """The owner of requests that belong to no session."""
 IDLE_SECONDS = 900.0
 """A session that is silent for so long has ended (the SDK sends a heartbeat every 10 s)."""
+MAX_SESSIONS, MAX_MODELS, MAX_SAMPLERS = 1024, 1024, 65536
+"""Sessions at a time, and models in training and samplers of one session."""
 EPHEMERAL_SECONDS = 86400
 """How long weights live that were saved without a name."""
 STOP_SECONDS = 3.0
@@ -99,6 +102,11 @@ class Engine:
     def context(self) -> int:
         """Tokens that the model can hold."""
         return self.model.config.context
+
+    @functools.cached_property
+    def longest_token(self) -> int:
+        """Bytes of the longest text that is one token."""
+        return max(len(token.encode()) for token in self.tokenizer.get_vocab())
 
     def start(self) -> None:
         """Starts the model thread."""
@@ -171,14 +179,27 @@ class Engine:
         return Source(parsed, self.checkpoints.version(parsed))
 
     def add_sampler(self, session: Session, id: str, source: Source) -> None:
-        """Makes a sampler known for as long as its session lives; from any thread."""
+        """Makes a sampler known for as long as its session lives; from any thread.
+
+        Raises:
+            Fault: the session has too many.
+        """
+        if id not in self.samplers:
+            _check_room(session.samplers, MAX_SAMPLERS, "samplers")
+            session.samplers.append(id)
         self.samplers[id] = source
-        session.samplers.append(id)
         if session.id not in self.sessions:
             self.samplers.pop(id, None)
 
     def create(self, run: Run, session: Session, make: Callable[[], Answer]) -> Future:
-        """Makes a model known and queues the work that makes it."""
+        """Makes a model known and queues the work that makes it.
+
+        Raises:
+            Fault: the session has too many.
+            Busy: too much is waiting.
+        """
+        if run.model_id not in self.runs:
+            _check_room(session.models, MAX_MODELS, "models")
         future = self.futures.submit(f"{run.model_id}:create", make, owner=session.id)
         if run.model_id not in self.runs:
             self.runs[run.model_id] = run
@@ -278,6 +299,11 @@ class Engine:
     def _save_run(self, run: Run) -> None:
         facts: dict[str, Any] = {"base_model": self.name, "rank": run.rank, "modules": run.modules}
         self.checkpoints.save_run(run.model_id, facts | {"user_metadata": run.metadata})
+
+
+def _check_room(have: list[str], most: int, what: str) -> None:
+    if len(have) >= most:
+        raise Fault(f"session_id: the session has {len(have)} {what}, the limit", next_step="create a new client")
 
 
 def _shape(rank: int, modules: tuple[str, ...]) -> str:

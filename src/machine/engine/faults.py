@@ -24,6 +24,12 @@ class Gone(Fault):
     status = 410
 
 
+class TooLarge(Fault):
+    """More than the engine takes at once."""
+
+    status = 413
+
+
 class Busy(Fault):
     """Too much is waiting; the client tries again later."""
 

@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import contextlib
 import logging
+import re
 import secrets
 import signal
 import socket
@@ -30,7 +31,7 @@ from filelock import FileLock, Timeout
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -39,15 +40,16 @@ from machine.engine import logs, memory
 from machine.engine.api import rest
 from machine.engine.api import routes as api
 from machine.engine.api.auth import Guard
+from machine.engine.api.bodies import BodyLimit
+from machine.engine.api.connections import Connection, allow_files
 from machine.engine.api.tokens import Tokens
 from machine.engine.chat import chat, completions, openai
 from machine.engine.core import Engine
 from machine.engine.faults import RETRY_SECONDS, Busy, Fault
 from machine.engine.models import device as devices
-from machine.engine.wire import requests as wire
 from machine.engine.work.futures import is_out_of_memory
 from machine.errors import MachineError, Refused, ServiceError
-from machine.store.files import private_folder, write_private
+from machine.store.files import open_private, private_folder, write_private
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 LOCK = "engine.lock"
@@ -55,6 +57,7 @@ TEND_SECONDS = 5.0
 NICENESS = 10
 IDLE_MINUTES = 30
 """After how long an engine ends that nobody asks anything."""
+_KEY = re.compile(r"tml-[\w-]{20,}", re.ASCII)
 _log = logging.getLogger("machine.engine")
 
 
@@ -73,7 +76,12 @@ def build_app(engine: Engine, key: str, idle: float = 0) -> Starlette:
     app = Starlette(
         routes=[*api.routes, *rest.routes, *chat.routes, *completions.routes],
         middleware=[Middleware(Guard, key=key), Middleware(Counted, use=use), Middleware(BodyLimit)],
-        exception_handlers={Refused: _refused, HTTPException: _http_error, Exception: _internal},
+        exception_handlers={
+            Refused: _refused,
+            HTTPException: _http_error,
+            ClientDisconnect: _hung_up,
+            Exception: _internal,
+        },
         lifespan=lifespan,
     )
     app.state.engine = engine
@@ -143,36 +151,21 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-class BodyLimit:
-    """ASGI middleware: a request larger than `wire.MAX_BODY` gets 413, its length stated or not."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Counts the body as it is read."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        total = 0
-
-        async def counted() -> dict[str, object]:
-            nonlocal total
-            message = dict(await receive())
-            total += len(message.get("body", b""))
-            if total > wire.MAX_BODY:
-                raise HTTPException(413, f"the request is larger than {wire.MAX_BODY} bytes")
-            return message
-
-        await self.app(scope, counted, send)
-
-
 def load_key(state: Path) -> str:
-    """The key of this state folder, made the first time; Tinker's SDK wants it to begin with `tml-`."""
+    """The key of this state folder, made the first time; Tinker's SDK wants it to begin with `tml-`.
+
+    Raises:
+        StoreError: the file is a link or another user's, or cannot be read.
+        ServiceError: it holds no key: an empty or a short one would let in who guesses it.
+    """
     path = state / discovery.KEY
-    if not path.is_file():
+    if not path.exists():
         write_private(path, f"tml-{secrets.token_urlsafe(32)}".encode())
-    return path.read_text("ascii").strip()
+    with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file:
+        key = file.read(1024).decode("ascii", "replace").strip()
+    if not _KEY.fullmatch(key):
+        raise ServiceError(f"{path} does not hold a key", next_step="remove it; the next start makes a new one")
+    return key
 
 
 def serve(
@@ -200,6 +193,7 @@ def serve(
         raise ServiceError("an engine is already running here", next_step="machine engine status") from error
     with lock, _listen(port) as listener:
         logs.configure()
+        allow_files()
         if device.type == "cpu":  # a GPU's driver bounds its memory itself, and reserves far more of ours than it uses
             memory.bound()
         engine = _loaded(folder, state, dtype, device)
@@ -208,6 +202,9 @@ def serve(
             build_app(engine, load_key(state), idle),
             log_level="warning",
             timeout_graceful_shutdown=2,
+            http=Connection,
+            ws="none",
+            proxy_headers=False,
             server_header=False,
         )
         started = datetime.now(UTC).isoformat(timespec="seconds")
@@ -249,6 +246,7 @@ def main() -> None:
     parser.add_argument("--device", choices=devices.CHOICES, default="auto", help="auto takes a GPU if there is one")
     parser.add_argument("--idle", type=float, default=IDLE_MINUTES, help="end after so many unused minutes; 0: never")
     asked = parser.parse_args()
+    os.umask(0o077)  # what libraries write is private too
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     try:
@@ -262,7 +260,8 @@ def main() -> None:
 
 def _listen(port: int) -> socket.socket:
     listener = socket.socket()
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # On Windows SO_REUSEADDR would let another process listen at the same address.
+    listener.setsockopt(socket.SOL_SOCKET, getattr(socket, "SO_EXCLUSIVEADDRUSE", socket.SO_REUSEADDR), 1)
     try:
         listener.bind(("127.0.0.1", port))
     except OSError as error:
@@ -273,7 +272,7 @@ def _listen(port: int) -> socket.socket:
 
 async def _refused(request: Request, fault: Exception) -> Response:
     assert isinstance(fault, Refused)
-    if request.url.path.startswith("/oai/"):
+    if request.scope["path"].startswith("/oai/"):
         return openai.error(fault)
     status = fault.status if isinstance(fault, Fault) else 400
     headers = {"Retry-After": RETRY_SECONDS} if isinstance(fault, Busy) else None
@@ -283,9 +282,14 @@ async def _refused(request: Request, fault: Exception) -> Response:
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     unknown = error.status_code in (404, 405)
-    message = f"this engine does not serve {request.method} {request.url.path}" if unknown else error.detail
+    message = f"this engine does not serve {request.method} {request.scope['path']}" if unknown else error.detail
     body = {"detail": message, "error": {"message": message, "type": "invalid_request_error", "code": None}}
-    return JSONResponse(body, status_code=404 if unknown else error.status_code)
+    return JSONResponse(body, status_code=404 if unknown else error.status_code, headers=error.headers)
+
+
+async def _hung_up(request: Request, error: Exception) -> Response:
+    """Nobody hears it: the client went in the middle of its request."""
+    return Response(status_code=499)
 
 
 async def _internal(request: Request, error: Exception) -> Response:
@@ -294,7 +298,7 @@ async def _internal(request: Request, error: Exception) -> Response:
     if is_out_of_memory(error):
         message = "out of memory (send fewer or shorter rows at a time)"
     body = {"detail": message, "error": {"message": message, "type": "server_error", "code": None}}
-    return JSONResponse(body, status_code=500 if request.url.path.startswith("/oai/") else 422)
+    return JSONResponse(body, status_code=500 if request.scope["path"].startswith("/oai/") else 422)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ exact, contains   `value` is the text, without it the case's `expected`
 regex             `value` is a pattern of Python's `re`, which may match anywhere unless it is anchored
 json_schema       `value` is a schema; the answer is JSON, bare or alone in one fence
 tool_call         `value` is a call {"name", "arguments"} or a list of them, without it the case's `expected_calls`
-python            `value` is `FILE.py:FUNCTION`; FILE lies in the store's `evals/`, or is an absolute path
+python            `value` is `FILE.py:FUNCTION`; FILE lies in the store's `evals/`: a suite runs no other
 judge             `value` is a rubric, by which `model` (default: the service's default model) judges the answer
 """
 
@@ -102,14 +102,14 @@ def function_of(value: str, evals: Path) -> tuple[Path, str]:
     """The file and the name of the function that a python scorer's value names.
 
     Raises:
-        Refused: the value is of another form, or the file lies outside `evals` without being named by an absolute path.
+        Refused: the value is of another form, or the file lies outside `evals`, by its name or by a link.
     """
     file, _, name = value.rpartition(":")
     if not file or not name.isidentifier() or "\0" in file:
         raise Refused(f"a python scorer needs FILE.py:FUNCTION in value, not {value!r}", next_step=_MEND)
-    path = Path(file) if Path(file).is_absolute() else evals / file
-    if not Path(file).is_absolute() and not path.resolve().is_relative_to(evals.resolve()):
-        raise Refused(f"{file} lies outside {evals}", next_step="move it there, or name it by its absolute path")
+    path = evals / file
+    if not path.resolve().is_relative_to(evals.resolve()):
+        raise Refused(f"{file} lies outside {evals}", next_step="copy it there, and name it without its folder")
     return path, name
 
 
@@ -225,7 +225,7 @@ def _schema_of(path: Path) -> dict[str, Any]:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror or error}", next_step="give the path of a JSON schema") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise UsageError(f"{path} is not a JSON schema: {error}", next_step=f"mend {path}") from error
 
 

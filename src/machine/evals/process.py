@@ -99,7 +99,12 @@ class Process:
             command = [sys.executable, "-P", "-m", "machine.evals.child"]
             self._lines = queue.SimpleQueue()
             self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=self._evals, start_new_session=True
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=self._evals,
+                start_new_session=True,
+                umask=-1 if sys.platform == "win32" else 0o077,
             )
             threading.Thread(target=_read, args=(self._child, self._lines), daemon=True).start()
             try:

@@ -1,5 +1,6 @@
 """Record: one evaluation of one model, kept whole in `evals/<name>.json`."""
 
+import re
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from machine.store.files import private_folder, write_private
 BASELINE = "baseline"
 CHECKPOINT = "checkpoint-"
 """Names of records: `baseline`, and `checkpoint-<run or path>` for each checkpoint."""
+_RUN = re.compile(r"[\w-][\w.-]*", re.ASCII)
+"""A run's name, which is its folder's."""
 VERSION = 2
 """Version 1 had no scores: a case passed or did not."""
 
@@ -133,8 +136,11 @@ def read_record(folder: Path, name: str) -> Record:
         raise Refused(f"no evaluation called {name} yet", next_step=f"machine train eval {command}") from error
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}", next_step=f"make {path} readable for you") from error
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise Refused(f"{path} is damaged: {error}", next_step=f"machine train eval {command}") from error
+    if record.name != name or (record.run is not None and not _RUN.fullmatch(record.run)):
+        odd = record.run if record.name == name else record.name
+        raise Refused(f"{path} is damaged: it is of {odd!r:.80}", next_step=f"machine train eval {command}")
     if record.version > VERSION:
         raise Refused(f"{path} was written by a newer Machine", next_step=f"machine train eval {command}")
     return record if record.version == VERSION else _scored(record)

@@ -67,22 +67,27 @@ class Asker:
     client: "SamplingClient"
 
     def prompt(self, case: Conversation) -> "ModelInput":
-        """The case's prompt, token for token what training would put before the answer.
+        """The case's prompt (see `prompt_of`)."""
+        return prompt_of(self.student, case)
 
-        Raises:
-            Refused: its messages or tools cannot be rendered.
-        """
-        try:
-            conversation = to_conversation(self.student.renderer, case.messages, case.tools)
-            prompt: ModelInput = self.student.renderer.build_generation_prompt(conversation)
-        except MachineError as error:
-            raise Refused(f"case {case.id}: {error.message}", next_step="mend or remove the case") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise Refused(
-                f"case {case.id}: {self.student.renderer_name} cannot render it ({type(error).__name__}: {error})",
-                next_step="mend or remove the case",
-            ) from error
-        return prompt
+
+def prompt_of(student: Student, case: Conversation) -> "ModelInput":
+    """The case's prompt, token for token what training would put before the answer.
+
+    Raises:
+        Refused: its messages or tools cannot be rendered.
+    """
+    try:
+        conversation = to_conversation(student.renderer, case.messages, case.tools)
+        prompt: ModelInput = student.renderer.build_generation_prompt(conversation)
+    except MachineError as error:
+        raise Refused(f"case {case.id}: {error.message}", next_step="mend or remove the case") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Refused(
+            f"case {case.id}: {student.renderer_name} cannot render it ({type(error).__name__}: {error})",
+            next_step="mend or remove the case",
+        ) from error
+    return prompt
 
 
 def ask(

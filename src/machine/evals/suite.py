@@ -87,7 +87,7 @@ def read_lines(path: Path) -> list[tuple[int, dict[str, Any]]]:
         if line.strip():
             try:
                 found.append((number, msgspec.json.decode(line, type=dict[str, Any])))
-            except msgspec.MsgspecError as error:
+            except (msgspec.MsgspecError, RecursionError) as error:
                 raise Refused(
                     f"{path} line {number} is not a JSON object: {error}", next_step=f"mend {path}"
                 ) from error

@@ -9,16 +9,19 @@ Texts are looked at as UTF-8, so that one pass serves all: every byte beyond ASC
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
-from machine.privacy.patterns import PRIVATE_KEY, Rule
+from machine.privacy.patterns import PRIVATE_KEY
+from machine.privacy.rule import Rule, lowered
 
 RUN = 20
-"""Bytes. `AKIA` and 16 more is the shortest key that is looked for in runs only."""
+"""Bytes. `AKIA` and 16 more is the shortest token that is looked for in runs only."""
+SHORT = 16 * 1024
+"""Characters of a text that is looked at as it is."""
 CONTEXT = 176
-"""Bytes before a run: AWS's name and what follows it, the longest that may stand before a value but for `_GAP`."""
+"""Bytes before a run: more than what may stand before a value in any pattern, but for `_GAP`."""
 _GAP = b" " * ((CONTEXT - 32) // 2)
 """Cloudant's name and value may be any number of spaces apart, in two places; all else before a value is 32 bytes."""
 _NAME = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-/+\\" + bytes(range(0x80, 0x100))
@@ -30,9 +33,28 @@ SAME_AS_ASCII = {"\u017f": b"s", "\u212a": b"k", "\u0131": b"i", "\u0130": b"i"}
 
 @dataclass(frozen=True)
 class _Views:
-    """One text as the conditions look at it; each view is made when first asked for."""
+    """Texts as the conditions look at them; each view is made when first asked for."""
 
-    text: bytes
+    texts: tuple[str, ...]
+
+    @cached_property
+    def text(self) -> bytes:
+        return b"\n".join(text.encode("utf-8", "surrogatepass") for text in self.texts)
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the views cost more than they spare."""
+        return len(self.texts) == 1 and len(self.texts[0]) < SHORT
+
+    def hold_anywhere(self, rule: Rule) -> bool:
+        """Whether one of a rule's anchors stands in a text at all."""
+        text = lowered(self.texts[0]) if rule.view == "lower" else self.texts[0]
+        return any(anchor in text for anchor in rule.anchors)
+
+    def hold(self, rule: Rule) -> bool:
+        """Whether one of a rule's anchors stands where it has to."""
+        view: bytes = getattr(self, rule.view)
+        return any(literal in view for literal in rule.encoded)
 
     @cached_property
     def lower(self) -> bytes:
@@ -86,11 +108,16 @@ def _folded(text: bytes) -> bytes:
 _Need = Callable[[_Views], bool]
 
 
-def possible(rules: Sequence[Rule], texts: Iterable[str]) -> list[Rule]:
+def possible(rules: Sequence[Rule], texts: Sequence[str]) -> list[Rule]:
     """Those of the rules that may match in one of the texts; all that do match are among them."""
-    views = _Views(b"\n".join(text.encode("utf-8", "surrogatepass") for text in texts))
+    views = _Views(tuple(texts))
     met = cache(lambda need: need(views))
-    return [rule for rule in rules if all(met(need) for need in NEEDS.get(rule.pattern, ()))]
+    holds = views.hold_anywhere if views.is_short else views.hold
+    return [
+        rule
+        for rule in rules
+        if (holds(rule) if rule.anchors else all(met(need) for need in NEEDS.get(rule.pattern, ())))
+    ]
 
 
 def _text(literal: bytes) -> _Need:
@@ -143,7 +170,6 @@ _ARTIFACTORY = _search(
     rb'A(?<![^\s\x1c-\x1f=:"\x80-\xff]A)(?:KC[A-Za-z0-9]{10}|P(?:[0-9A-F]|[\x80-\xff]+)[A-Za-z0-9]{8})',
 )
 """Both kinds, with the mark before; a digit or a space may be one beyond ASCII."""
-_CREDENTIALS = rb"[^:/?#\[\]@!$&'()*+,;=\s]+"
 _CLOUDANT = _search(_around_cloudant, rb"cl(?:ou(?:dant)?)?[_-]?(?:api)?(?:key|pw|pass|token)")
 _IN_URL = _in_shape(b":" + b"a" * 24)
 _CLOUDANT_URL = _search(_shape, rb":a{24,}@")
@@ -157,22 +183,7 @@ NEEDS: dict[re.Pattern[str], tuple[_Need, ...]] = {
     PRIVATE_KEY: (_text(b"PRIVATE KEY"), _text(b"-----BEGIN ")),
     re.compile(r'(?:\s|=|:|"|^)AKC[a-zA-Z0-9]{10,}(?:\s|"|$)'): (_ARTIFACTORY,),
     re.compile(r'(?:\s|=|:|"|^)AP[\dABCDEF][a-zA-Z0-9]{8,}(?:\s|"|$)'): (_ARTIFACTORY,),
-    re.compile(r"(?:A3T[A-Z0-9]|ABIA|ACCA|AKIA|ASIA)[0-9A-Z]{16}"): (
-        _runs(b"A3T", b"ABIA", b"ACCA", b"AKIA", b"ASIA"),
-    ),
-    re.compile(
-        r"aws.{0,20}?(?:key|pwd|pw|password|pass|token).{0,20}?[\'\"]([0-9a-zA-Z/+]{40})[\'\"]", re.IGNORECASE
-    ): (
-        _in_shape(b'"' + b"a" * 40),
-        _search(_shape, rb'"a{40,120}"'),
-        _search(_folded_near, rb"aws.{0,80}(?:key|pw|pass|token)"),
-    ),
     re.compile(r"AccountKey=[a-zA-Z0-9+\/=]{88}"): (_text(b"AccountKey="),),
-    re.compile(r"://[^:/\?\#\[\]@!\$\&'\(\)\*\+,;=\s]+:([^:/\?\#\[\]@!\$\&'\(\)\*\+,;=\s]+)@"): (
-        _text(b"://"),
-        _text(b"@"),
-        _search(_any_text, b"://" + _CREDENTIALS + b":" + _CREDENTIALS + b"@"),
-    ),
     re.compile(_CLOUDANT_NAME + r"""([0-9a-f]{64})(?:"|\'|)""", re.IGNORECASE): (_CLOUDANT,),
     re.compile(_CLOUDANT_NAME + r"""([a-z]{24})(?:"|\'|)""", re.IGNORECASE): (_CLOUDANT,),
     re.compile(r"(?:https?\:\/\/)[\w\-]+\:([0-9a-f]{64})" + _CLOUDANT_HOST, re.IGNORECASE): (_IN_URL, _CLOUDANT_URL),
@@ -181,19 +192,8 @@ NEEDS: dict[re.Pattern[str], tuple[_Need, ...]] = {
         _in_shape(b"a" * 6 + b"." + b"a" * 27),
         _search(_shape, rb"\.(?<=a{24}\.)a{6,24}\.a{27}"),
     ),
-    re.compile(r"(ghp|gho|ghu|ghs|ghr)_[A-Za-z0-9_]{36}"): (_runs(b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_"),),
-    re.compile(r"(glpat|gldt|glft|glsoat|glrt)-[A-Za-z0-9_\-]{20,50}(?!\w)"): (
-        _runs(b"glpat-", b"gldt-", b"glft-", b"glsoat-", b"glrt-"),
-    ),
-    re.compile(r"GR1348941[A-Za-z0-9_\-]{20,50}(?!\w)"): (_runs(b"GR1348941"),),
-    re.compile(r"glcbt-([0-9a-fA-F]{2}_)?[A-Za-z0-9_\-]{20,50}(?!\w)"): (_runs(b"glcbt-"),),
-    re.compile(r"glimt-[A-Za-z0-9_\-]{25}(?!\w)"): (_runs(b"glimt-"),),
-    re.compile(r"glptt-[A-Za-z0-9_\-]{40}(?!\w)"): (_runs(b"glptt-"),),
-    re.compile(r"glagent-[A-Za-z0-9_\-]{50,1024}(?!\w)"): (_runs(b"glagent-"),),
-    re.compile(r"gloas-[A-Za-z0-9_\-]{64}(?!\w)"): (_runs(b"gloas-"),),
     re.compile(r"eyJ[A-Za-z0-9-_=]+\.[A-Za-z0-9-_=]+\.?[A-Za-z0-9-_.+/=]*?"): (_text(b"eyJ"),),
     re.compile(r"[0-9a-z]{32}-us[0-9]{1,2}"): (_search(_any_runs, rb"-us(?<=[0-9a-z]{32}-us)[0-9]"),),
-    re.compile(r"\/\/.+\/:_authToken=\s*((npm_.+)|([A-Fa-f0-9-]{36})).*"): (_text(b"/:_authToken="),),
     re.compile(r"sk-[A-Za-z0-9-_]*[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"): (_runs(b"T3BlbkFJ"),),
     re.compile(r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9-_]{70,}"): (_runs(b"pypi-AgEIcHlwaS5vcmc"),),
     re.compile(r"pypi-AgENdGVzdC5weXBpLm9yZw[A-Za-z0-9-_]{70,}"): (_runs(b"pypi-AgENdGVzdC5weXBpLm9yZw"),),
@@ -205,8 +205,6 @@ NEEDS: dict[re.Pattern[str], tuple[_Need, ...]] = {
     re.compile(
         r"https://hooks\.slack\.com/services/T[a-zA-Z0-9_]+/B[a-zA-Z0-9_]+/[a-zA-Z0-9_]+", re.IGNORECASE | re.VERBOSE
     ): (_search(_folded_near, rb"hooks\.slack\.com/services/t"),),
-    re.compile(r"sq0csp-[0-9A-Za-z\\\-_]{43}"): (_runs(b"sq0csp-"),),
-    re.compile(r"(?:r|s)k_live_[0-9a-zA-Z]{24}"): (_runs(b"k_live_"),),
     re.compile(r"\d{8,10}:[0-9A-Za-z_-]{35}"): (_in_shape(b"a" * 8 + b":" + b"a" * 35),),
     re.compile(r"AC[a-z0-9]{32}"): (_search(_any_runs, rb"AC[a-z0-9]{32}"),),
     re.compile(r"SK[a-z0-9]{32}"): (_search(_any_runs, rb"SK[a-z0-9]{32}"),),

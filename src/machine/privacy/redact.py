@@ -1,33 +1,35 @@
 """Redaction: secrets in any JSON value become typed placeholders, the same secret the same placeholder everywhere.
 
-Two sources: the values of the user's own environment whose names say secret (exact, the most precise), and
-detect-secrets' plugins for credentials of a fixed form. A placeholder holds no quote and no backslash, so that JSON
-text inside a string stays JSON.
+Two kinds of secret: exact values (`sources`), and credentials of known forms (`patterns`). What is found in one text
+of the value is taken out of all of them, however they spell it. A placeholder holds no quote and no backslash, so that
+JSON text inside a string stays JSON; a secret of several lines leaves as many lines as it had.
 """
 
-import contextlib
-import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 from machine.privacy.anchors import possible
-from machine.privacy.patterns import Rule, rules
+from machine.privacy.patterns import SHORTEST, rules
+from machine.privacy.sources import Sources
+from machine.privacy.spellings import spellings
 
-_SECRET_NAME = re.compile(r"KEY(?!BOARD)|TOKEN(?!IZER)|SECRET|PASSWORD|PASSWD|CREDENTIAL|AUTH(?!OR)", re.IGNORECASE)
-_SHORTEST = 8
+PLACEHOLDER = re.compile(r"<secret:([a-z0-9-]+):(\d+)>")
+_LINE_ENDS = re.compile(r"((?:[ \t]*(?:\r?\n|(?:\\+r)?\\+n))+[ \t]*)")
+"""Also as JSON text spells them, at any depth."""
 _BATCH = 64 * 1024
 """Characters that are looked at together: few enough for a processor's cache."""
+_MANY = 200
 _REMEMBERED = 1 << 25
 """Characters of texts that are remembered to hold no credential."""
 
 
 @dataclass
 class _Clean:
-    """Texts that hold no credential of a fixed form: a session is looked at again with every turn of it."""
+    """Texts that hold no credential of a known form: a session is looked at again with every turn of it."""
 
     texts: set[str] = field(default_factory=set)
     characters: int = 0
@@ -49,17 +51,54 @@ def forget() -> None:
 
 @dataclass(frozen=True)
 class Finding:
-    """A secret was here: the rule that found it and its place in the value. Never the secret."""
+    """A secret was here: the rule that found it and its place in the value, never the secret.
+
+    `fingerprint` is what the user may allow it by; empty where the sources have no key.
+    """
 
     rule: str
     place: str
+    fingerprint: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.rule} at {self.place}" if self.place else self.rule
+
+
+@dataclass
+class Names:
+    """The placeholders of secrets, in memory alone: values that are redacted with the same names agree on them."""
+
+    known: dict[str, str] = field(default_factory=dict, repr=False)
+    last: int = 0
+
+    def of(self, secret: str, rule: str) -> str:
+        """The placeholder of a secret."""
+        if secret not in self.known:
+            self.last += 1
+            self.known[secret] = f"<secret:{rule}:{self.last}>"
+        return self.known[secret]
+
+    def rules(self) -> dict[str, str]:
+        """The secrets that have a placeholder, and the rule that each was found by."""
+        return {secret: placeholder.split(":")[1] for secret, placeholder in self.known.items()}
+
+
+@dataclass(frozen=True)
+class _Secret:
+    """What a spelling found in the value stands for."""
+
+    value: str
+    rule: str
+    whole: bool = False
 
 
 @dataclass
 class _Redactor:
-    secrets: Mapping[str, list[tuple[str, str]]]
-    names: dict[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, _Secret]
+    sources: Sources
+    names: Names
     findings: list[Finding] = field(default_factory=list)
+    _seen: dict[str, tuple[str, list[_Secret]]] = field(default_factory=dict)
 
     def value(self, value: Any, place: str) -> Any:
         match value:
@@ -74,43 +113,109 @@ class _Redactor:
                 return value
 
     def text(self, text: str, place: str) -> str:
-        for secret, rule in self.secrets.get(text, ()):
-            if secret in text:
-                number = self.names.setdefault(secret, str(len(self.names) + 1))
-                text = text.replace(secret, f"<secret:{rule}:{number}>")
-                self.findings.append(Finding(rule, place))
-        return text
+        if len(text) < 2:
+            return text
+        if text not in self._seen:
+            self._seen[text] = self._replaced(text)
+        clean, found = self._seen[text]
+        self.findings += [Finding(each.rule, place, self.sources.fingerprint(each.value)) for each in found]
+        return clean
+
+    def _replaced(self, text: str) -> tuple[str, list[_Secret]]:
+        """A text without its secrets, and those that it held; where two overlap, the longer stands for both."""
+        parts, found, end = list[str](), list[_Secret](), 0
+        for start, stop, secret in _merged(self._spans(text)):
+            stand_in = self.names.of(secret.value, secret.rule)
+            parts += [text[end:start], _in_lines(text[start:stop], stand_in)]
+            found += [secret] if secret not in found else []
+            end = stop
+        return "".join([*parts, text[end:]]), found
+
+    def _spans(self, text: str) -> Iterator[tuple[int, int, _Secret]]:
+        for start, spelling in self._begins(text):
+            stop, secret = start + len(spelling), self.secrets[spelling]
+            if not secret.whole or _stands_alone(text, start, stop):
+                yield start, stop, secret
+
+    def _begins(self, text: str) -> Iterator[tuple[int, str]]:
+        """Where the secrets stand in a text: each is looked for, or, where they are many, what begins as one does."""
+        for spelling in self._few:
+            start = text.find(spelling)
+            while start >= 0:
+                yield start, spelling
+                start = text.find(spelling, start + len(spelling))
+        for start in range(len(text) - SHORTEST + 1) if self._many else ():
+            for spelling in self._many.get(text[start : start + SHORTEST], ()):
+                if text.startswith(spelling, start):
+                    yield start, spelling
+
+    @cached_property
+    def _many(self) -> dict[str, list[str]]:
+        """Secrets by how they begin, where there are so many that looking for each would take longer."""
+        found: dict[str, list[str]] = {}
+        for spelling in self.secrets if len(self.secrets) > _MANY else ():
+            if len(spelling) >= SHORTEST:
+                found.setdefault(spelling[:SHORTEST], []).append(spelling)
+        return found
+
+    @cached_property
+    def _few(self) -> list[str]:
+        return [spelling for spelling in self.secrets if not self._many or len(spelling) < SHORTEST]
 
 
-def redacted(value: Any, environ: Mapping[str, str] | None = None) -> tuple[Any, list[Finding]]:
+def redacted(value: Any, sources: Sources | None = None, names: Names | None = None) -> tuple[Any, list[Finding]]:
     """A JSON value with every secret replaced, and what was found where (`messages[3].content`).
 
-    The value is copied where there is something to replace, and is itself returned where there is nothing.
+    The value is copied where there is something to replace, and is itself returned where there is nothing. Without
+    `sources`, the values of this process's environment are the only exact ones. `names` are those of what was redacted
+    before and belongs to the value; numbers that placeholders of the value itself have are not given again.
     """
-    exact = _environment(os.environ if environ is None else environ)
-    secrets = _secrets(value, exact)
+    sources = Sources.of(os.environ) if sources is None else sources
+    names = Names() if names is None else names
+    texts = _texts(value)
+    secrets = _secrets(texts, sources, names)
     if not secrets:
         return value, []
-    redactor = _Redactor(secrets)
-    return redactor.value(value, ""), redactor.findings
+    taken = (int(match.group(2)) for text in texts for match in PLACEHOLDER.finditer(text))
+    names.last = max(names.last, *taken, 0)
+    redactor = _Redactor(secrets, sources, names)
+    clean = redactor.value(value, "")
+    return (clean, redactor.findings) if redactor.findings else (value, [])
 
 
-def _environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """Values of variables that hold a secret (a path is none), also as JSON text spells them, each with its rule."""
-    found: dict[str, str] = {}
-    for name, value in environ.items():
-        if _SECRET_NAME.search(name) and len(value) >= _SHORTEST and not _is_path(value):
-            rule = f"env-{name.lower().replace('_', '-')}"
-            spelt = [json.dumps(value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
-            found |= dict.fromkeys([value, *spelt], rule)
+def located(text: str, sources: Sources) -> list[tuple[int, Finding]]:
+    """The secrets in one text, each with the place (characters from its start) where it begins, in order."""
+    secrets = _secrets({text}, sources, Names())
+    spans = _merged(_Redactor(secrets, sources, Names())._spans(text)) if secrets else []
+    return [(start, Finding(secret.rule, "", sources.fingerprint(secret.value))) for start, _, secret in spans]
+
+
+def _in_lines(secret: str, placeholder: str) -> str:
+    """The placeholder, on each line that the secret went over."""
+    pieces = _LINE_ENDS.split(secret)
+    return "".join(piece if i % 2 else placeholder for i, piece in enumerate(pieces) if piece)
+
+
+def _merged(spans: Iterable[tuple[int, int, _Secret]]) -> list[tuple[int, int, _Secret]]:
+    """Spans in order, those that overlap as one, which is of the longest secret."""
+    found: list[tuple[int, int, _Secret]] = []
+    longest = 0
+    for start, stop, secret in sorted(spans, key=lambda span: (span[0], -span[1])):
+        if found and start < found[-1][1]:
+            begun, ended, held = found[-1]
+            if stop - start > longest:
+                longest, held = stop - start, secret
+            found[-1] = (begun, max(ended, stop), held)
+        else:
+            found.append((start, stop, secret))
+            longest = stop - start
     return found
 
 
-def _is_path(value: str) -> bool:
-    if value.startswith(("/", "~")):
-        with contextlib.suppress(OSError, RuntimeError):  # too long for a path; no such user
-            return Path(value).expanduser().exists()
-    return False
+def _stands_alone(text: str, start: int, stop: int) -> bool:
+    """Whether what is there is no part of a longer name."""
+    before, after = text[start - 1 : start], text[stop : stop + 1]
+    return not (before.isalnum() and text[start].isalnum()) and not (after.isalnum() or after == "_")
 
 
 def _texts(value: Any) -> set[str]:
@@ -126,7 +231,7 @@ def _texts(value: Any) -> set[str]:
             waiting.extend(item.values())
         elif isinstance(item, list | tuple):
             waiting.extend(item)
-    return {text for text in found if len(text) >= _SHORTEST}
+    return {text for text in found if len(text) > 1}
 
 
 def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
@@ -140,37 +245,38 @@ def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
     yield batch
 
 
-def _secrets(value: Any, exact: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
-    """Of each text that holds secrets: them, the longest first, each with its rule. Equal texts are looked at once."""
-    texts = _texts(value)
-    found: dict[str, list[tuple[str, str]]] = {}
-    for text in texts if exact else ():
-        if secrets := list(_exact(text, exact)):
-            found[text] = secrets
-    for text, secrets in _formed(texts):
-        found[text] = [*found.get(text, ()), *secrets]
-    return {text: sorted(secrets, key=lambda secret: -len(secret[0])) for text, secrets in found.items()}
+def _secrets(texts: set[str], sources: Sources, names: Names) -> dict[str, _Secret]:
+    """What is to be replaced, by how it is spelt: found in one of the texts, and not allowed."""
+    formed = dict(_formed(texts)) | names.rules()
+    found = {
+        spelling: _Secret(secret, rule)
+        for secret, rule in formed.items()
+        if not sources.allows(secret)
+        for spelling in spellings(secret)
+    }
+    found |= {
+        spelling: _Secret(value, exact.rule, exact.whole)
+        for spelling, (value, exact) in sources.spelt.items()
+        if not sources.allows(value)
+    }
+    return _present(found, texts) if found else {}
 
 
-def _formed(texts: Iterable[str]) -> Iterator[tuple[str, list[tuple[str, str]]]]:
-    """Texts that hold credentials of a fixed form. A text that was found to hold none is not looked at again."""
-    for batch in _batches([text for text in texts if text not in _CLEAN.texts]):
+def _present(wanted: Mapping[str, _Secret], texts: Iterable[str]) -> dict[str, _Secret]:
+    """Those that stand in one of the texts; all, where they are many."""
+    if len(wanted) > _MANY:
+        return dict(wanted)
+    whole = "\0".join(texts)
+    return {spelling: secret for spelling, secret in wanted.items() if spelling in whole}
+
+
+def _formed(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Credentials of known forms and their rules. A text that was found to hold none is not looked at again."""
+    for batch in _batches([text for text in texts if len(text) >= SHORTEST and text not in _CLEAN.texts]):
         near = possible(rules(), batch)
         for text in batch:
             matching = possible(near, [text]) if near and len(batch) > 1 else near
-            if secrets := list(_matches(text, matching)):
-                yield text, secrets
-            else:
+            secrets = [(secret, rule.name) for rule in matching for secret in rule.secrets(text)]
+            if not secrets:
                 _CLEAN.add(text)
-
-
-def _exact(text: str, exact: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    return ((secret, rule) for secret, rule in exact.items() if secret in text)
-
-
-def _matches(text: str, rules: Iterable[Rule]) -> Iterator[tuple[str, str]]:
-    for rule in rules:
-        for match in rule.pattern.finditer(text):
-            secret = next((g for g in match.groups() if g and len(g) >= _SHORTEST), match.group())
-            if len(secret) >= _SHORTEST:
-                yield secret, rule.name
+            yield from secrets

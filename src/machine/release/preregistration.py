@@ -6,23 +6,19 @@ the trial and what ends it early, and who decides. Once frozen it does not chang
 """
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import msgspec
-import yaml
 
 from machine.errors import Refused
+from machine.plain import values
 from machine.release.stops import Stops
-from machine.trace import well_formed
 
 FILE = "preregistration.yaml"
 ID = re.compile(r"[A-Z]{2,8}-[0-9]{3,6}")
 """What a release is called: `BR-001`."""
-LARGEST = 1 << 20
-"""Bytes that the file may have."""
 _FILE = re.compile(r"suites/[A-Za-z0-9_-][A-Za-z0-9._ -]*")
 
 _Positive = Annotated[int, msgspec.Meta(ge=1)]
@@ -203,12 +199,7 @@ def read_preregistration(path: Path) -> Preregistration:
         data = path.read_bytes()
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}", next_step="machine release new") from error
-    if len(data) > LARGEST:
-        raise Refused(f"{path} has {len(data):,} bytes, and {LARGEST:,} are enough", next_step=f"mend {path}")
-    try:
-        plain = yaml.load(data, Loader=_Loader)
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError) as error:
-        raise Refused(f"{path} is not YAML: {' '.join(str(error).split())}", next_step=f"mend {path}") from error
+    plain = values(path, data, f"mend {path}")
     try:
         found = msgspec.convert(plain, Preregistration, strict=False)
     except msgspec.ValidationError as error:
@@ -216,31 +207,6 @@ def read_preregistration(path: Path) -> Preregistration:
     if fault := _fault(found):
         raise Refused(f"{path}: {fault}", next_step=f"mend {path}")
     return found
-
-
-class _Loader(yaml.SafeLoader):
-    """YAML's safe loader, for which a repeated entry, an alias, and half a character are faults."""
-
-    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        """The next node."""
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases are not read", problem_mark=mark)
-        return super().compose_node(parent, index)
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        """The mapping of a node."""
-        names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
-        if twice := next((name for name, count in names.items() if count > 1), None):
-            raise yaml.MarkedYAMLError(problem=f"{twice!r} is there twice", problem_mark=node.start_mark)
-        return super().construct_mapping(node, deep)
-
-    def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
-        """The text of a node."""
-        text = super().construct_scalar(node)
-        if isinstance(text, str) and not text.isascii() and well_formed(text) != text:
-            raise yaml.MarkedYAMLError(problem="half a surrogate pair is no text", problem_mark=node.start_mark)
-        return text
 
 
 def _wrong(plain: Any, error: msgspec.ValidationError) -> str:

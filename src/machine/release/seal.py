@@ -6,6 +6,7 @@ fails the gates.
 """
 
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from machine.training.config import read_config
 from machine.training.script import load_rows
 
 RECIPE = "tinker.yaml"
+_RUN = re.compile(r"[\w-][\w.-]*", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,13 @@ class Place:
         return found
 
     def gates(self, run: str) -> Path:
-        """Where the gates keep what the candidate of training run `run` was asked and answered."""
+        """Where the gates keep what the candidate of training run `run` was asked and answered.
+
+        Raises:
+            Refused: `run` is no name of a run.
+        """
+        if run and not _RUN.fullmatch(run):
+            raise Refused(f"{self.folder}: {run!r:.80} is no name of a run", next_step="machine release status")
         return self.folder / "gates" / run
 
 

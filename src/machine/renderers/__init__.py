@@ -303,8 +303,34 @@ def _bundled(model: str) -> "Tokenizer":
 @functools.cache
 def _tokenizer_of_folder(folder: Path) -> "Tokenizer":
     transformers = _cookbook("transformers")
-    # what tokenizer.json says and no more: AutoTokenizer would import every model's code first, for seconds
-    return transformers.PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True)
+    # what tokenizer.json says and no more: AutoTokenizer would import every model's code first, for seconds, and
+    # tokenizer_config.json could name another file in its place
+    own: dict[str, Any] = {
+        "tokenizer_file": str(folder / "tokenizer.json"),
+        "tokenizer_object": None,
+        "gguf_file": None,
+    }
+    try:
+        _refuse_far_files(folder)
+        return transformers.PreTrainedTokenizerFast.from_pretrained(str(folder), local_files_only=True, **own)
+    except UsageError:
+        raise
+    except Exception as error:  # transformers and tokenizers fail in many ways on what is not theirs
+        why = " ".join(str(error).split())[:200]
+        raise UsageError(
+            f"the tokenizer in {folder} cannot be read: {why}", next_step="fetch the model again"
+        ) from error
+
+
+def _refuse_far_files(folder: Path) -> None:
+    """Refuses a tokenizer whose settings name versions of it that do not lie in its folder."""
+    path = folder / "tokenizer_config.json"
+    settings = json.loads(path.read_bytes()) if path.is_file() else {}
+    for name in settings.get("fast_tokenizer_files") or ():
+        if Path(name).name != name:
+            raise UsageError(
+                f"{path} names {name!r:.80}, which does not lie beside it", next_step="fetch the model again"
+            )
 
 
 def _cookbook(module: str) -> ModuleType:

@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 from machine.errors import Refused, ServiceError
 from machine.host import Chosen, Completion, Level, LiveSession, Retried, Selection
-from machine.report import Report, as_markdown, as_text
+from machine.report import Report, as_markdown, as_text, printable
 from machine.rpc import GONE, Peer, RpcError
 from machine.slash import as_typed_in_pi
 
@@ -78,26 +78,29 @@ class PiHost:
 
     def confirm(self, title: str, message: str = "") -> bool:
         """Asks yes or no."""
-        return bool(self._ask("ui.confirm", title=title, message=message))
+        return bool(self._ask("ui.confirm", title=printable(title), message=printable(message)))
 
     def select(self, title: str, options: Sequence[str]) -> str | None:
         """Lets the user choose one of `options`."""
-        return cast(str | None, self._ask("ui.select", title=title, options=list(options)))
+        shown = [printable(option) for option in options]
+        chosen = cast(str | None, self._ask("ui.select", title=printable(title), options=shown))
+        return options[shown.index(chosen)] if chosen in shown else chosen
 
     def input(self, title: str, placeholder: str = "") -> str | None:
         """One line of text."""
-        return cast(str | None, self._ask("ui.input", title=title, placeholder=placeholder))
+        return cast(str | None, self._ask("ui.input", title=printable(title), placeholder=printable(placeholder)))
 
     def editor(self, title: str, prefill: str = "") -> str | None:
-        """Text of any length, in Pi's editor."""
-        return cast(str | None, self._ask("ui.editor", title=title, prefill=prefill))
+        """Text of any length, in Pi's editor; what of `prefill` would not be seen there is spelt out."""
+        return cast(str | None, self._ask("ui.editor", title=printable(title), prefill=printable(prefill)))
 
     def notify(self, message: str, level: Level = "info") -> None:
         """Shows `message` in Pi's chat, or on stderr of a headless Pi."""
-        self._tell("ui.notify", message=message, level=level)
+        self._tell("ui.notify", message=printable(message), level=level)
 
     def progress(self, message: str | None, detail: Sequence[str] = ()) -> None:
         """Shows `message` in Pi's footer and `detail` above its editor; headless, a line on stderr now and then."""
+        message = None if message is None else printable(message)
         if not self.interactive:
             if message is not None and time.monotonic() >= self._next_line:
                 self._tell("ui.notify", message=message, level="info")
@@ -105,7 +108,7 @@ class PiHost:
             return
         self._tell("ui.setStatus", text=message)
         if detail or self._detailed:
-            self._tell("ui.setWidget", lines=list(detail) or None)
+            self._tell("ui.setWidget", lines=[printable(line) for line in detail] or None)
         self._detailed = bool(detail)
 
     def complete(

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from machine.errors import StoreError
-from machine.store.files import explained, private_folder, write_private
+from machine.store.erase import wipe
+from machine.store.files import explained, private_folder, read_private, write_private
 
 
 class Blobs:
@@ -29,14 +30,27 @@ class Blobs:
         Raises:
             StoreError: there is none, or its bytes have changed.
         """
-        if not re.fullmatch("[0-9a-f]{64}", name):
-            raise StoreError(f"{name!r} is not the hash of an image", next_step="machine tagged")
         path = self._path(name)
-        with explained(path):
-            data = path.read_bytes()
+        data = read_private(path)
         if hashlib.sha256(data).hexdigest() != name:
             raise StoreError(f"{path} was changed: its bytes no longer have its hash", next_step=f"remove {path}")
         return data
+
+    def erase(self, names: Iterable[str]) -> int:
+        """Overwrites and removes images, and what a crash left of their writing; returns how many there were.
+
+        The caller sees to it that no row names them (`Pool.names_blobs`): a turn with the same image that is being
+        tagged meanwhile may lose it.
+
+        Raises:
+            StoreError: one could not be overwritten, or a name is not the hash of an image.
+        """
+        count = 0
+        for path in map(self._path, names):
+            for stray in path.parent.glob(f".tmp-{path.name}-*"):
+                wipe(stray)
+            count += wipe(path)
+        return count
 
     def _put(self, data: bytes) -> str:
         name = hashlib.sha256(data).hexdigest()
@@ -50,4 +64,6 @@ class Blobs:
         return name
 
     def _path(self, name: str) -> Path:
+        if not re.fullmatch("[0-9a-f]{64}", name):
+            raise StoreError(f"{name!r} is not the hash of an image", next_step="machine tagged")
         return self.folder / name[:2] / name

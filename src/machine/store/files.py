@@ -1,8 +1,9 @@
 """Private files: 0700 folders, 0600 files whatever the umask, replaced whole or not at all.
 
 `write_private` writes a temporary file in the same folder (O_EXCL, never through a link), syncs it, renames it over the
-target and syncs the folder: a crash leaves the old bytes or the new ones, at worst a stray `.tmp-*` beside them. A link
-or another user's file in the way is refused instead of followed.
+target and syncs the folder: a crash leaves the old bytes or the new ones, at worst a stray `.tmp-*` beside them. A
+link, a file with a second name, or another user's file or folder in the way is refused instead of followed, wherever it
+lies below Machine's home; what is asked of the folders above is in `owners`.
 """
 
 import contextlib
@@ -15,6 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from machine.errors import StoreError
+from machine.home import machine_home
+from machine.store.owners import own_file, own_folder, safe_parents
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -22,47 +25,107 @@ LOCK_SECONDS = 30.0
 _POLL_SECONDS = 0.01
 """How often a held lock is asked for: a holder is done in milliseconds."""
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
+_NO_WAIT = getattr(os, "O_NONBLOCK", 0)
+"""A pipe in the way is opened at once, and refused; a file knows no difference."""
 
 
 def private_folder(path: Path) -> Path:
     """Makes `path` (and missing parents) a folder of mode 0700 and returns it.
 
     Raises:
-        StoreError: a link, a file, or another user's folder is in the way, or it cannot be made.
+        StoreError: a link, a file, or another user's folder is in the way, somebody else could change the folders
+            above, or it cannot be made.
     """
     with explained(path):
         missing = [path, *path.parents]
         missing = missing[: next(i for i, p in enumerate(missing) if p.exists() or p.is_symlink())]
+        if missing:
+            safe_parents(missing[-1].parent)
         for folder in reversed(missing):
             folder.mkdir(FOLDER_MODE, exist_ok=True)
             folder.chmod(FOLDER_MODE)
             sync_folder(folder.parent)
-        status = path.lstat()
-        if not stat.S_ISDIR(status.st_mode):
-            kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not a folder"
-            raise StoreError(f"{path} is {kind}; Machine keeps private data only in a folder of its own",
-                             next_step=f"move {path} away, or set MACHINE_DATA_DIR to another folder")  # fmt: skip
-        _own(path, status)
-        if stat.S_IMODE(status.st_mode) & 0o077:
-            path.chmod(FOLDER_MODE)
+        _own_folders(path)
     return path
 
 
+def _inside(path: Path, *, reading: bool) -> None:
+    """Refuses a file below Machine's home whose folder is not private; a file elsewhere is its user's matter."""
+    if path.is_relative_to(machine_home()):
+        _own_folders(path.parent, reading=reading)
+
+
+def _own_folders(path: Path, *, reading: bool = False) -> None:
+    """Refuses a folder that is not private, or lies in one that is not; mends the mode of those that are the user's.
+
+    Looked at are the folders from Machine's home down, or `path` alone where it lies elsewhere, and what is above.
+    """
+    home = machine_home()
+    inside = path.relative_to(home).parts if path.is_relative_to(home) else ()
+    folder = home if path.is_relative_to(home) else path
+    safe_parents(folder.parent)
+    for name in ("", *inside):
+        folder = folder / name
+        status = folder.lstat()
+        own_folder(folder, status)
+        if stat.S_IMODE(status.st_mode) & 0o077:
+            with _if_possible(reading):
+                folder.chmod(FOLDER_MODE)
+
+
+def _if_possible(reading: bool) -> contextlib.AbstractContextManager[None]:
+    """Around a change of mode: what is only read may lie where nothing can be changed."""
+    return contextlib.suppress(OSError) if reading else contextlib.nullcontext()
+
+
 def open_private(path: Path, flags: int) -> int:
-    """Opens a file of mode 0600 and returns its descriptor; refuses links, folders and other users' files."""
+    """Opens a file of mode 0600 and returns its descriptor.
+
+    Raises:
+        StoreError: it is a link, a folder, another user's or of a second name, or it lies below Machine's home in a
+            folder that is not private, or it cannot be opened.
+    """
+    reading = flags & os.O_ACCMODE == os.O_RDONLY
     with explained(path):
-        descriptor = os.open(path, flags | os.O_CLOEXEC | _NO_FOLLOW, FILE_MODE)
+        _inside(path, reading=reading)
+        descriptor = os.open(path, flags | os.O_CLOEXEC | _NO_FOLLOW | _NO_WAIT, FILE_MODE)
         try:
             status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode):
-                raise StoreError(f"{path} is not a regular file", next_step=f"move {path} away")
-            _own(path, status)
-            if stat.S_IMODE(status.st_mode) != FILE_MODE:
-                os.fchmod(descriptor, FILE_MODE)
+            own_file(path, status)
+            mode = stat.S_IMODE(status.st_mode)
+            if mode & ~FILE_MODE or (mode != FILE_MODE and not reading):
+                with _if_possible(reading):
+                    os.fchmod(descriptor, FILE_MODE)
         except BaseException:
             os.close(descriptor)
             raise
     return descriptor
+
+
+def read_private(path: Path) -> bytes:
+    """The bytes of a private file.
+
+    Raises:
+        StoreError: as `open_private`; its cause is a FileNotFoundError where there is no such file.
+    """
+    with explained(path), open(open_private(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def is_private(path: Path) -> bool:
+    """Whether a private file is there, for readers that open it themselves.
+
+    Raises:
+        StoreError: what is there is no regular file, another user's, or of a second name, or lies in such a folder.
+    """
+    with explained(path):
+        try:
+            _inside(path, reading=True)
+            status = path.lstat()
+        except FileNotFoundError:
+            return False
+        own_file(path, status)
+    return True
 
 
 def write_private(path: Path, data: bytes) -> None:
@@ -132,8 +195,7 @@ def whole_lines(path: Path) -> list[bytes]:
     Raises:
         StoreError: it cannot be read.
     """
-    with explained(path):
-        return path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return read_private(path).split(b"\n")[:-1] if is_private(path) else []
 
 
 def torn_tail(descriptor: int) -> tuple[int, bytes]:
@@ -231,8 +293,3 @@ def _mend(error: OSError, path: Path) -> str:
             return f"{path} is a symbolic link: remove it"
         case _:
             return "run `machine doctor`"
-
-
-def _own(path: Path, status: os.stat_result) -> None:
-    if hasattr(os, "getuid") and status.st_uid != os.getuid():
-        raise StoreError(f"{path} belongs to another user", next_step="set MACHINE_DATA_DIR to a folder of your own")

@@ -3,7 +3,7 @@
 The pool is the truth. The index says how many of its bytes it has read (`covers`); whatever lies beyond is read when
 the index is opened, and kept once it is worth a sync. An index that does not fit its pool (another file, a shorter or
 an edited one), is of another schema, or is damaged is made anew; one that cannot be written, or that another process
-holds, is left alone and made in memory for this once.
+holds, is left alone and made in memory for this once. Of what a row says it holds ids and hashes alone, not its words.
 
 A later row of the same turn, or of the same content, supersedes the earlier one: listings show the last word on a turn.
 An observed row has no say over a good or a bad one.
@@ -13,7 +13,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,28 +21,28 @@ from typing import Any
 import msgspec
 
 from machine.errors import StoreError
+from machine.store.erase import erasing, is_erased, wipe
+from machine.store.extent import lines, mark_of, readable
 from machine.store.files import explained, open_private
 from machine.trace import Row, Tag, check, decode
 
-_VERSION = 3
+_VERSION = 4
 _SCHEMA = """
 DROP TABLE IF EXISTS covers;
 DROP TABLE IF EXISTS rows;
 DROP TABLE IF EXISTS tally;
 CREATE TABLE tally (tag TEXT PRIMARY KEY, rows INTEGER NOT NULL);
-CREATE TABLE covers (bytes INTEGER NOT NULL, mark TEXT NOT NULL, broken INTEGER NOT NULL);
+CREATE TABLE covers (bytes INTEGER NOT NULL, mark TEXT NOT NULL, broken INTEGER NOT NULL, erased INTEGER NOT NULL);
 CREATE TABLE rows (
     offset INTEGER PRIMARY KEY, length INTEGER NOT NULL, id TEXT NOT NULL UNIQUE, tag TEXT NOT NULL,
     digest BLOB NOT NULL, turn BLOB NOT NULL, session TEXT NOT NULL, last_entry TEXT NOT NULL,
-    note TEXT, superseded INTEGER NOT NULL DEFAULT 0);
+    note BLOB, superseded INTEGER NOT NULL DEFAULT 0);
 CREATE INDEX by_digest ON rows (digest);
 CREATE INDEX by_turn ON rows (turn);
 CREATE INDEX by_session ON rows (session);
 CREATE INDEX by_tag ON rows (tag, offset) WHERE superseded = 0
 """
 _INTO_ROWS = "INTO rows VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_MARK = 4096
-"""Bytes at the start of the pool, and before the end of what is covered, whose hash ties an index to its pool."""
 _BUSY_SECONDS = 10.0
 _KEPT_LINES, _KEPT_BYTES = 8, 1 << 18
 """What an opening reads beyond the covered bytes is kept from here on: less is read again faster than it is synced."""
@@ -53,13 +53,13 @@ _LAST = "\U0010ffff"
 
 @dataclass(frozen=True)
 class Place:
-    """Where a row lies in the pool, in bytes (`length` without its LF), and what identifies it."""
+    """Where a row lies in the pool, in bytes (`length` without its LF), and what identifies it (`note`: its `key`)."""
 
     offset: int
     length: int
     id: str
     tag: Tag
-    note: str | None
+    note: bytes | None
 
 
 class Index:
@@ -68,6 +68,7 @@ class Index:
     def __init__(self, pool: Path, path: Path) -> None:
         self._pool = pool
         self._path = path
+        self._opened: int | None = None
         with explained(pool):
             self._db = self._open()
 
@@ -85,6 +86,10 @@ class Index:
         """Lines of the pool that are not rows; they are left where they are and never read as rows."""
         return int(self._ask("SELECT coalesce(sum(broken), 0) FROM covers")[0][0])
 
+    def erased(self) -> int:
+        """Lines of the pool that stand where rows were erased, or are being."""
+        return int(self._ask("SELECT coalesce(sum(erased), 0) FROM covers")[0][0])
+
     def places(self, tag: str | None = None, newest: int | None = None) -> list[Place]:
         """Rows in the pool's order, or the `newest` ones, newest first."""
         where, values = ("AND tag = ?", [tag]) if tag else ("", [])
@@ -99,7 +104,11 @@ class Index:
 
     def same(self, row: Row) -> Place | None:
         """The row in force that has the same content as `row`."""
-        return next(iter(self._places("superseded = 0 AND digest = ?", [_key(row.digest)])), None)
+        return next(iter(self._places("superseded = 0 AND digest = ?", [key(row.digest)])), None)
+
+    def in_force(self, turn: bytes, tag: Tag) -> bool:
+        """Whether a turn (`turn_key`) has a row of that tag in force."""
+        return bool(self._ask("SELECT 1 FROM rows WHERE superseded = 0 AND turn = ? AND tag = ? LIMIT 1", [turn, tag]))
 
     def holds(self, turn: bytes) -> bool:
         """Whether a turn (`turn_key`) has a row, superseded ones too."""
@@ -141,24 +150,36 @@ class Index:
             return self._db.execute(question, values).fetchall()
 
     def _open(self) -> sqlite3.Connection:
+        if erasing(self._pool):
+            return self._caught_up(":memory:")
         try:
-            return self._caught_up(_private(self._path))
+            return self._caught_up(self._file())
         except (StoreError, sqlite3.OperationalError):
             return self._caught_up(":memory:")
         except sqlite3.DatabaseError:
             return self._anew()
 
     def _anew(self) -> sqlite3.Connection:
-        with contextlib.suppress(OSError):
-            self._path.unlink()
-            return self._caught_up(_private(self._path))
+        """In place of the damaged one; another process may have been faster."""
+        with contextlib.suppress(OSError, sqlite3.DatabaseError):
+            if _number(self._path) == self._opened:
+                self._path.unlink()
+            return self._caught_up(self._file())
         return self._caught_up(":memory:")
+
+    def _file(self) -> Path:
+        """The index file, made where there is none, and which one it is noted."""
+        os.close(open_private(self._path, os.O_RDWR | os.O_CREAT))
+        self._opened = _number(self._path)
+        return self._path
 
     def _caught_up(self, path: Path | str) -> sqlite3.Connection:
         """An index that has read all of the pool; what is not kept of it is forgotten when it is closed."""
         db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
         try:
             db.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
+            db.execute("PRAGMA temp_store = MEMORY")
+            db.execute("PRAGMA secure_delete = ON")
             if _version(db) != _VERSION:
                 _make(db)
             end = readable(self._pool)
@@ -174,7 +195,7 @@ class Index:
     def _covered(self, db: sqlite3.Connection, end: int) -> int:
         """The bytes of the pool, which has `end`, that the index has read; -1 if they are no longer the same."""
         covered, mark = db.execute("SELECT bytes, mark FROM covers").fetchone() or (-1, "")
-        return int(covered) if 0 <= covered <= end and mark == _mark(self._pool, covered) else -1
+        return int(covered) if 0 <= covered <= end and mark == mark_of(self._pool, covered) else -1
 
     def _catch_up(self, db: sqlite3.Connection) -> bool:
         """Reads what the index has not read yet, and says whether that was enough to be kept."""
@@ -184,21 +205,46 @@ class Index:
             db.execute("DELETE FROM rows")
             db.execute("DELETE FROM tally")
             db.execute("DELETE FROM covers")
-            db.execute("INSERT INTO covers VALUES (0, '', 0)")
+            db.execute("INSERT INTO covers VALUES (0, '', 0, 0)")
             start = 0
-        reached, count, broken = start, 0, 0
+        reached, count, broken, erased, gone = start, 0, 0, 0, erasing(self._pool)
         for offset, line in lines(self._pool, start, end):
             reached = offset + len(line) + 1
             count += 1
-            broken += not _add(db, offset, line)
-        values = [reached, _mark(self._pool, reached), broken]
-        db.execute("UPDATE covers SET bytes = ?, mark = ?, broken = broken + ?", values)
+            if offset in gone or is_erased(line):
+                erased += 1
+            else:
+                broken += not _add(db, offset, line)
+        values = [reached, mark_of(self._pool, reached), broken, erased]
+        db.execute("UPDATE covers SET bytes = ?, mark = ?, broken = broken + ?, erased = erased + ?", values)
         return count >= _KEPT_LINES or reached - start >= _KEPT_BYTES
 
 
-def _private(path: Path) -> Path:
-    os.close(open_private(path, os.O_RDWR | os.O_CREAT))
-    return path
+def drop(path: Path) -> None:
+    """Overwrites and removes the index at `path`, and what SQLite keeps beside it, so that nothing is left of a row.
+
+    Whoever is writing to it is waited for; whoever reads from it meets damage, and makes an index anew.
+
+    Raises:
+        StoreError: its bytes could not be overwritten.
+    """
+    with contextlib.ExitStack() as held:
+        if path.is_file() and not path.is_symlink():
+            with contextlib.suppress(sqlite3.DatabaseError):
+                db = held.enter_context(contextlib.closing(sqlite3.connect(path, timeout=_BUSY_SECONDS)))
+                db.execute("PRAGMA journal_mode = PERSIST")  # else a crash's journal is removed as it is
+                db.execute("BEGIN EXCLUSIVE")
+        for each in (*(path.with_name(path.name + end) for end in ("-journal", "-wal", "-shm")), path):
+            if each.is_file() and not each.is_symlink():
+                wipe(each)
+
+
+def _number(path: Path) -> int | None:
+    """What tells a file from another of its name; None if there is none."""
+    try:
+        return path.lstat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _version(db: sqlite3.Connection) -> int:
@@ -227,13 +273,14 @@ def _add(db: sqlite3.Connection, offset: int, line: bytes) -> bool:
 
 
 def _insert(db: sqlite3.Connection, offset: int, length: int, row: Row) -> None:
-    source, keys = row.source, (_key(row.digest), turn_key(row.source.entries, row.source.part))
+    source, keys = row.source, (key(row.digest), turn_key(row.source.entries, row.source.part))
     earlier = db.execute("SELECT tag FROM rows WHERE superseded = 0 AND (digest = ? OR turn = ?)", keys).fetchall()
     outranked = row.tag == "observed" and any(tag != "observed" for (tag,) in earlier)
     if earlier and not outranked:
         db.execute("UPDATE rows SET superseded = 1 WHERE superseded = 0 AND (digest = ? OR turn = ?)", keys)
         _count(db, earlier, -1)
-    values = (offset, length, row.id, row.tag, *keys, source.session, source.entries[-1], row.note, outranked)
+    note = None if row.note is None else key(row.note)
+    values = (offset, length, row.id, row.tag, *keys, source.session, source.entries[-1], note, outranked)
     try:
         db.execute(f"INSERT {_INTO_ROWS}", values)
     except sqlite3.IntegrityError:  # the id is there already; OR REPLACE would make every other row three times as slow
@@ -251,48 +298,9 @@ def _count(db: sqlite3.Connection, tags: Sequence[tuple[str]], by: int) -> None:
 
 def turn_key(entries: Sequence[str], part: int = 0) -> bytes:
     """What makes two rows rows of the same part of a turn: its entry ids, which forks and clones of a session keep."""
-    return _key("\n".join([str(part), *entries]))
+    return key("\n".join([str(part), *entries]))
 
 
-def _key(text: str) -> bytes:
+def key(text: str) -> bytes:
+    """A hash of 16 bytes, by which the index knows a text."""
     return hashlib.blake2b(text.encode(errors="ignore"), digest_size=16).digest()
-
-
-def lines(pool: Path, start: int, end: int) -> Iterator[tuple[int, bytes]]:
-    """Every complete line of the pool from byte `start` to `end`, with its offset."""
-    with contextlib.suppress(FileNotFoundError), pool.open("rb") as file:
-        file.seek(start)
-        offset = start
-        for line in file:
-            if not line.endswith(b"\n") or offset + len(line) > end:
-                return
-            yield offset, line[:-1]
-            offset += len(line)
-
-
-def readable(pool: Path) -> int:
-    """The pool's size in bytes, less the rows of a turn that a crash kept from being written together."""
-    with contextlib.suppress(FileNotFoundError):
-        size = pool.stat().st_size
-        begin, end = pending(pool) or (size, size)
-        return begin if size < end else size
-    return 0
-
-
-def pending(pool: Path) -> tuple[int, int] | None:
-    """From which byte of the pool to which one the rows of one turn are being written, or were when a crash came."""
-    with contextlib.suppress(FileNotFoundError, ValueError):
-        begin, end = map(int, pool.with_suffix(".pending").read_bytes().split())
-        return begin, end
-    return None
-
-
-def _mark(pool: Path, covered: int) -> str:
-    """A hash of the first bytes and of the last ones before `covered`: an edit that moves a row changes it."""
-    if not covered:
-        return ""
-    with contextlib.suppress(FileNotFoundError), pool.open("rb") as file:
-        head = file.read(min(covered, _MARK))
-        file.seek(max(0, covered - _MARK))
-        return hashlib.sha256(head + file.read(min(covered, _MARK))).hexdigest()
-    return "gone"

@@ -5,39 +5,33 @@ synced before `append` returns; a write that fails half-way is cut off again. By
 middle of a write) are moved to `traces.torn`, never deleted, before the next append, unless they are a whole line that
 only lacks its LF. The rows of one turn are there together or not at all: while several are written, `traces.pending`
 says from which byte to which, and what a crash leaves of them is not read, and set aside likewise. Readers see whole
-lines only.
+lines only. Nothing but `erase` changes what was written: see `machine.store.erase` for what it can promise.
 """
 
 import contextlib
 import hashlib
 import itertools
-import json
 import os
 import shlex
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
 from machine.errors import Refused, StoreError
 from machine.home import machine_home
-from machine.store.files import (
-    explained,
-    locked,
-    open_private,
-    private_folder,
-    set_aside,
-    sync_folder,
-    torn_tail,
-    write_or_cut,
-    write_private,
-)
-from machine.store.index import Index, Place, pending, turn_key
+from machine.store.batch import write_rows
+from machine.store.erase import all_lines, begin, erasing, finish, is_erased
+from machine.store.files import explained, is_private, locked, private_folder
+from machine.store.index import Index, Place, drop, key, turn_key
+from machine.store.selection import selected
 from machine.trace import Row, decode, encode
 
 _T = TypeVar("_T")
+_HEAD = 16
+"""So many bytes of a line say whether it is erased."""
 
 
 @dataclass(frozen=True)
@@ -86,8 +80,7 @@ class Pool:
         Raises:
             StoreError: they could not be written; the pool is as it was.
         """
-        private_folder(self.path.parent)
-        with locked(self.lock), self._index() as index:
+        with self._writing() as index:
             same = [index.same(row) for row in rows]
             held = [place if _says(place, row) else None for place, row in zip(same, rows, strict=True)]
             noted = self._write([row for row, place in zip(rows, held, strict=True) if place is None], index)
@@ -107,11 +100,63 @@ class Pool:
         Raises:
             StoreError: they could not be written; the pool is as it was.
         """
-        private_folder(self.path.parent)
-        with locked(self.lock), self._index() as index:
+        with self._writing() as index:
             new = [row for row in rows if not _known(index, row)]
             self._write(new, index)
         return len(new)
+
+    def supersede(self, row: Row) -> None:
+        """Adds a row that mends one, durably: one of the same part of a turn, which it stands for from now on.
+
+        It has an id of its own. Unlike `append` it is written though only what no digest and no note shows has changed
+        (where the turn comes from, the edits). The old row's bytes stay, until `erase`.
+
+        Raises:
+            Refused: the pool holds no row of that part of the turn, of the same tag, in force.
+            StoreError: it could not be written; the pool is as it was.
+        """
+        with self._writing() as index:
+            if not index.in_force(turn_key(row.source.entries, row.source.part), row.tag):
+                raise Refused("the row that was to be mended is not in the pool any more", next_step="machine tagged")
+            self._write([row], index)
+
+    def erase(self, ids: Sequence[str], *, superseded: bool = False) -> int:
+        """Erases every row of the ids: overwrites its bytes, in the pool and in what a crash left of it, and the index.
+
+        An earlier row of the same turn, where there is one, is in force again, unless `superseded`: then the rows not
+        in force of the same turns, or of the same content, go too. What another place holds (the ledger, runs, a
+        suite) stays: see `machine.store.erase.copies`.
+
+        Returns:
+            How many lines of the pool were overwritten; ids that no row has, or that are erased, count nothing.
+
+        Raises:
+            StoreError: it could not be done. Either nothing has changed, or the rows count as erased and whoever
+                writes to the pool next goes on with it.
+        """
+        if not is_private(self.path):
+            return 0
+        with self._locked():
+            write_rows(self.path, [], torn=self.torn)
+            with self._index() as index:
+                in_force = {place.offset for place in index.places()}
+            spans = selected(self.path, ids, in_force if superseded else None)
+            begin(self.path, spans)
+            self._finish()
+        return sum(not span.torn for span in spans)
+
+    def erased(self) -> int:
+        """Lines that stand where rows were erased."""
+        return self._ask(lambda index: index.erased(), 0)
+
+    def names_blobs(self, names: Iterable[str]) -> set[str]:
+        """Those of the blobs that a row of the pool names, superseded ones too. Reads all of the pool."""
+        sought, found = set(names), set[str]()
+        gone = erasing(self.path)
+        for offset, line in all_lines(self.path):
+            if offset not in gone:
+                found |= {name for name in sought if name.encode() in line}
+        return found
 
     def holds(self, turns: Sequence[tuple[str, ...]]) -> list[bool]:
         """Whether each of the turns, given by its entry ids, has a row, of any tag and superseded ones too."""
@@ -132,9 +177,9 @@ class Pool:
             Refused: none or several do.
         """
         found: list[Place] = self._ask(lambda index: index.find(prefix), [])
-        if len(found) == 1:
-            return next(self._read(found))
-        if found:
+        if len(found) == 1 and (rows := list(self._read(found))):
+            return rows[0]
+        if len(found) > 1:
             raise Refused(f"{prefix!r} begins the ids of several rows", next_step="type more of the id")
         raise Refused(f"no row {prefix!r} in this project's pool", next_step="machine tagged")
 
@@ -155,9 +200,25 @@ class Pool:
         if not rows:
             return True
         written = [encode(row) for row in rows]
-        offset = _append(self.path, written, torn=self.torn)
+        offset = write_rows(self.path, written, torn=self.torn)
         ends = list(itertools.accumulate((len(line) + 1 for line in written), initial=offset))
         return index.added([(start, len(line), row) for start, line, row in zip(ends, written, rows, strict=False)])
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Holds the lock; an erasing that a crash cut short is finished first."""
+        private_folder(self.path.parent)
+        with locked(self.lock):
+            self._finish()
+            yield
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[Index]:
+        with self._locked(), self._index() as index:
+            yield index
+
+    def _finish(self) -> None:
+        finish(self.path, then=lambda: drop(self.path.with_suffix(".index")))
 
     def _index(self) -> Index:
         return Index(self.path, self.path.with_suffix(".index"))
@@ -173,7 +234,13 @@ class Pool:
         with file:
             for place in places:
                 file.seek(place.offset)
-                yield self._row(file.read(place.length))
+                line = file.read(place.length)
+                if not self._is_gone(file, place.offset):
+                    yield self._row(line)
+
+    def _is_gone(self, file: BinaryIO, offset: int) -> bool:
+        """Whether the row there was erased, or is being, since the index was asked."""
+        return offset in erasing(self.path) or is_erased(os.pread(file.fileno(), _HEAD, offset))
 
     def _row(self, line: bytes) -> Row:
         try:
@@ -186,9 +253,8 @@ class Pool:
 
     def _ask(self, ask: Callable[[Index], _T], nothing: _T) -> _T:
         """The index's answer; `nothing` where there is no pool yet, and so no index to make."""
-        with explained(self.path):
-            if not self.path.exists():
-                return nothing
+        if not is_private(self.path):
+            return nothing
         with self._index() as index:
             return ask(index)
 
@@ -203,65 +269,15 @@ def append_elsewhere(path: Path, *rows: Row) -> None:
         raise StoreError(f"{path.parent} is not a folder", next_step=f"mkdir -p {shlex.quote(str(path.parent))}")
     name = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:16]
     with locked(private_folder(machine_home() / "locks") / f"{name}.lock"):
-        _append(path, [encode(row) for row in rows], torn=None)
+        write_rows(path, [encode(row) for row in rows], torn=None)
 
 
 def _says(place: Place | None, row: Row) -> bool:
     """Whether the row at `place`, of the same content, says all that `row` would."""
-    return place is not None and row.tag in (place.tag, "observed") and row.note in (None, place.note)
+    if place is None or row.tag not in (place.tag, "observed"):
+        return False
+    return row.note is None or key(row.note) == place.note
 
 
 def _known(index: Index, row: Row) -> bool:
     return index.holds(turn_key(row.source.entries, row.source.part)) or index.same(row) is not None
-
-
-def _append(path: Path, rows: Sequence[bytes], torn: Path | None) -> int:
-    """Writes rows and syncs, and returns the offset of the first.
-
-    With `torn`, in a pool: what a crash left is put there first, and rows come together.
-    """
-    descriptor = open_private(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
-    try:
-        with explained(path):
-            if torn is not None:
-                _set_aside(path, descriptor, torn)
-            size, tail = torn_tail(descriptor)
-            if not size:
-                sync_folder(path.parent)
-            data = (b"\n" if tail else b"") + b"".join(row + b"\n" for row in rows)
-            with _together(path, size, size + len(data)) if torn and len(rows) > 1 else contextlib.nullcontext():
-                write_or_cut(descriptor, data, size)
-    finally:
-        os.close(descriptor)
-    return size + len(data) - sum(len(row) + 1 for row in rows)
-
-
-def _set_aside(path: Path, descriptor: int, torn: Path) -> None:
-    """Moves to `torn` what a crash left of a turn's rows, or of a line."""
-    begun = pending(path)
-    size, tail = torn_tail(descriptor)
-    if begun is not None and begun[0] < size < begun[1]:
-        tail = os.pread(descriptor, size - begun[0], begun[0])
-    elif _is_json(tail):
-        tail = b""
-    if tail:
-        set_aside(descriptor, tail, torn)
-    path.with_suffix(".pending").unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _together(path: Path, begin: int, end: int) -> Iterator[None]:
-    """While it is open, a pool that does not reach `end` is read up to `begin`."""
-    note = path.with_suffix(".pending")
-    write_private(note, f"{begin} {end}".encode())
-    yield
-    note.unlink()
-
-
-def _is_json(tail: bytes) -> bool:
-    """Whether a last line is whole but for its LF, as an editor may leave it."""
-    try:
-        json.loads(tail)
-    except (ValueError, RecursionError):
-        return False
-    return True

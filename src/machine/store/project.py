@@ -10,14 +10,19 @@ import hashlib
 import json
 import os
 import re
+import secrets
+import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from machine.home import machine_home
+from machine.privacy.sources import Sources, of_project
 from machine.store.blobs import Blobs
 from machine.store.files import append_line, explained, locked, private_folder, write_private
+from machine.store.forgotten import Forgotten
+from machine.store.mends import Mends
 from machine.store.pool import Pool
 from machine.store.settings import Settings, changed, read_settings
 from machine.trace import well_formed
@@ -58,6 +63,16 @@ class Project:
     def blobs(self) -> Blobs:
         """The images that rows name by hash."""
         return Blobs(self.folder / "blobs")
+
+    @property
+    def forgotten(self) -> Forgotten:
+        """The turns whose rows were erased."""
+        return Forgotten(self.folder)
+
+    @property
+    def mends(self) -> Mends:
+        """Which rows stand for older ones."""
+        return Mends(self.folder)
 
     @property
     def corrections(self) -> Path:
@@ -111,6 +126,32 @@ class Project:
             write_private(self._settings, changed(self._settings, changes))
         return self.settings()
 
+    def sources(self, *, fingerprints: bool = False) -> Sources:
+        """What is secret in this project beside the known forms, and what the user allowed.
+
+        With `fingerprints`, findings have one each; the key that they are made with is made the first time.
+
+        Raises:
+            StoreError: the settings are damaged, or the key cannot be read or made.
+        """
+        settings = self.settings()
+        return of_project(
+            self._work_tree(),
+            os.environ,
+            home=settings.redact_home,
+            emails=git_emails(self._work_tree()) if settings.redact_email else (),
+            allowed=settings.allowed,
+            key=fingerprint_key() if fingerprints or settings.allowed else b"",
+        )
+
+    def _work_tree(self) -> Path:
+        """The project's root; where only its store is known, what that says of it."""
+        if self.root != self.folder:
+            return self.root
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            return Path(json.loads((self.folder / "project.json").read_bytes())["path"])
+        return self.root
+
     def refused(self, command: str, reason: str) -> None:
         """Notes what was refused and why, for `/machine data`."""
         self.make()
@@ -141,6 +182,32 @@ class Project:
     @property
     def _refusals(self) -> Path:
         return self.folder / "refusals.jsonl"
+
+
+def fingerprint_key() -> bytes:
+    """The key of this machine that fingerprints of secrets are made with; made the first time.
+
+    Raises:
+        StoreError: it cannot be read or made.
+    """
+    path = machine_home() / "fingerprint.key"
+    with explained(path):
+        if not path.exists():
+            with locked(private_folder(machine_home()) / "fingerprint.lock"):
+                if not path.exists():
+                    write_private(path, secrets.token_hex(32).encode())
+        return path.read_bytes().strip()
+
+
+def git_emails(root: Path) -> list[str]:
+    """The addresses that git signs commits of the work tree with; none where there is no git."""
+    try:
+        asked = ["git", "-C", str(root), "config", "--get-all", "user.email"]
+        found = subprocess.run(asked, capture_output=True, timeout=5, check=False, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError):
+        return []
+    named = [os.environ.get(name, "") for name in ("EMAIL", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL")]
+    return [each for each in dict.fromkeys([*found.stdout.decode("utf-8", "replace").split(), *named]) if "@" in each]
 
 
 def _root(folder: Path) -> Path:

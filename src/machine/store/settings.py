@@ -5,7 +5,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -14,6 +14,9 @@ from machine.store.files import explained
 
 SETTINGS_VERSION = 1
 
+Policy = Literal["redact", "refuse", "ask"]
+"""What becomes of a turn that holds a secret: it is kept without it, not kept, or the user is asked."""
+
 
 class Settings(msgspec.Struct, frozen=True):
     """What the user chose for one project.
@@ -21,12 +24,19 @@ class Settings(msgspec.Struct, frozen=True):
     `auto`: compacted spans and headless runs are captured unasked. `footer`: Pi's status line speaks of the pool.
     `contributors`: the models (provider/id) that propose a reasoning in a correction, `teacher`: the one that does a
     turn again; none: the model that the user works with.
+
+    `privacy`: what becomes of a turn that holds a secret. `redact_home`, `redact_email`: the user's home folder and the
+    addresses that git signs with are secrets too. `allowed`: fingerprints of what looks like a secret and is none.
     """
 
     auto: bool = False
     footer: bool = True
     contributors: tuple[str, ...] = ()
     teacher: str | None = None
+    privacy: Policy = "redact"
+    redact_home: bool = False
+    redact_email: bool = False
+    allowed: tuple[str, ...] = ()
 
 
 def read_settings(path: Path) -> Settings:
@@ -55,7 +65,7 @@ def _plain(path: Path) -> dict[str, Any]:
         with explained(path):
             data = path.read_bytes()
     except StoreError as error:
-        if isinstance(error.__cause__, FileNotFoundError):
+        if isinstance(error.__cause__, FileNotFoundError | NotADirectoryError):
             return {}
         raise
     try:

@@ -16,6 +16,7 @@ import yaml
 
 from machine.errors import Refused
 from machine.home import machine_home
+from machine.plain import values
 
 SOURCE = "https://tinker-docs.thinkingmachines.ai/tinker/models/"
 FILE = "prices.yaml"
@@ -96,16 +97,14 @@ def _published() -> dict[str, Price]:
 
 def _own(path: Path) -> dict[str, Price]:
     try:
-        value: Any = yaml.safe_load(path.read_bytes())
-        return msgspec.convert(value or {}, dict[str, Price], strict=False)
+        data = path.read_bytes()
     except FileNotFoundError:
         return {}
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}", next_step=f"mend or remove {path}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise Refused(
-            f"{path} is not YAML: {' '.join(str(error).split())}", next_step=f"mend or remove {path}"
-        ) from error
+    value: Any = values(path, data, f"mend or remove {path}")
+    try:
+        return msgspec.convert(value or {}, dict[str, Price], strict=False)
     except msgspec.ValidationError as error:
         raise Refused(
             f"{path}: {error}",

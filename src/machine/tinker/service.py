@@ -12,6 +12,7 @@ that it pauses for want of billing.
 
 import concurrent.futures
 import contextlib
+import functools
 import hashlib
 import ipaddress
 import json
@@ -80,16 +81,36 @@ class Endpoint:
 
     @property
     def local(self) -> bool:
-        """Whether what is sent there stays on this machine."""
-        host = urlsplit(self.url).hostname or ""
-        with contextlib.suppress(ValueError):
-            return ipaddress.ip_address(host).is_loopback
-        return host == "localhost"
+        """Whether its address is one of this machine's own; what answers there may still send on what it is sent."""
+        return _is_loopback(urlsplit(self.url).hostname or "")
+
+    @functools.cached_property
+    def stays(self) -> bool:
+        """Whether what is sent there stays on this machine: it is this machine's engine, and has proved that it is.
+
+        A loopback address alone is not enough: behind it may be a tunnel to another machine.
+        """
+        if not self.local:
+            return False
+        state = engine_dir()
+        try:
+            found = discovery.read(state)
+        except ServiceError:
+            return False
+        ours = found is not None and _address(found.url) == _address(self.url) and discovery.key(state) == self.key
+        return ours and discovery.proves(self.url, self.key)
 
     @property
     def destination(self) -> str:
-        """Where the bytes go, for the user."""
+        """Where the service is, for the user."""
         return "this machine" if self.local else urlsplit(self.url).hostname or self.url
+
+    @property
+    def goes_to(self) -> str:
+        """Where the bytes go that are sent there, for the user who is asked."""
+        if self.stays or not self.local:
+            return self.destination
+        return f"{urlsplit(self.url).netloc.rpartition('@')[2]} (which is not this machine's engine)"
 
     @property
     def origin(self) -> str:
@@ -298,6 +319,19 @@ def _underlying(error: BaseException) -> BaseException:
     while inner is not None and not isinstance(inner, APIStatusError):
         inner = inner.__context__
     return inner or error
+
+
+def _address(url: str) -> tuple[str, int | None]:
+    """Host and port; every name of this machine's own is one."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return ("localhost" if _is_loopback(host) else host, parts.port)
+
+
+def _is_loopback(host: str) -> bool:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host).is_loopback
+    return host == "localhost"
 
 
 def _is_address(url: str) -> bool:

@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from machine.errors import Refused, UsageError
+from machine.plain import values
 from machine.renderers import renderer_name
 
 POOL = "pool"
@@ -94,11 +95,11 @@ def read_config(path: Path) -> Config:
         Refused: it is not there, is not YAML, or has a wrong or unknown entry (the message names it).
     """
     try:
-        return parse_config(yaml.safe_load(path.read_bytes()))
+        data = path.read_bytes()
     except OSError as error:
         raise Refused(f"{path}: {error.strerror or error}", next_step="machine train sft") from error
-    except yaml.YAMLError as error:
-        raise Refused(f"{path} is not YAML: {' '.join(str(error).split())}", next_step=f"mend {path}") from error
+    try:
+        return parse_config(values(path, data, f"mend {path}"))
     except msgspec.ValidationError as error:
         raise Refused(
             f"{path}: {error}", next_step=f"mend {path}, or write it anew: machine train sft --force"

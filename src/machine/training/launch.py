@@ -56,6 +56,7 @@ class Page:
                 encoding="utf-8",
                 errors="replace",
                 start_new_session=True,
+                umask=-1 if sys.platform == "win32" else 0o077,
             )
         except OSError as error:
             self._errors.close()
@@ -91,7 +92,12 @@ def _follow(child: "subprocess.Popen[str]", progress: Callable[[str], None]) -> 
     while True:
         try:
             for line in child.stdout or ():
-                progress(line.rstrip("\n"))
+                try:
+                    progress(line.rstrip("\n"))
+                except OSError:  # nobody reads any more: the run is not to end without its state
+                    asked, progress = asked + 1, _unheard
+                    with contextlib.suppress(ProcessLookupError):
+                        child.send_signal(signal.SIGINT)
             child.wait()
             return asked > 0
         except KeyboardInterrupt:
@@ -99,6 +105,10 @@ def _follow(child: "subprocess.Popen[str]", progress: Callable[[str], None]) -> 
             progress("saving the state before stopping; once more to stop at once")
             with contextlib.suppress(ProcessLookupError):
                 child.send_signal(signal.SIGINT if asked <= 2 else signal.SIGKILL)
+
+
+def _unheard(line: str) -> None:
+    """Progress that nobody sees."""
 
 
 def _fault(text: str, code: int, stopped: bool) -> Fault:
@@ -110,6 +120,11 @@ def _fault(text: str, code: int, stopped: bool) -> Fault:
         return Fault(said["error: "], said.get("next: ", ""), exit_code)
     if stopped:
         return Fault("stopped at once; what was saved before stays", "machine train runs", 1)
+    if code < 0:
+        name = signal.Signals(-code).name if -code in signal.valid_signals() else f"signal {-code}"
+        return Fault(
+            f"the training page was killed ({name}); what was saved before stays", "machine train run --resume", 1
+        )
     tail = " | ".join(lines[-_LAST_LINES:]) or f"it ended with {code} and said nothing"
     return Fault(
         f"the training page failed: {tail}", "mend train_sft.py, or write it anew: machine train sft --force", 1

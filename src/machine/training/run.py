@@ -12,6 +12,7 @@ A crash loses at most the line being written; what it left of it is cut off befo
 nobody holds while its state says running was interrupted.
 """
 
+import contextlib
 import datetime
 import hashlib
 import json
@@ -32,6 +33,7 @@ RECORDS = ("config.json", "metrics.jsonl", "heldout.jsonl", "checkpoints.jsonl")
 
 _SEAL = "seal.json"
 _LOCK = "run.lock"
+_STAMP = "%Y%m%d-%H%M%S"
 _LOCK_SECONDS = 1.0  # longer than a look at who holds it takes
 _T = TypeVar("_T")
 
@@ -223,9 +225,17 @@ class Run:
             ) from error
 
 
-def new_id() -> str:
-    """A name for a run that begins now; names sort by time."""
-    return f"{datetime.datetime.now(datetime.UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+def new_id(folder: Path | None = None) -> str:
+    """A name for a run that begins now; names sort by time.
+
+    Beside the runs of `folder` it sorts last, even where the clock has been set back since the newest of them began.
+    """
+    moment = datetime.datetime.now(datetime.UTC).replace(microsecond=0, tzinfo=None)
+    for run in runs(folder) if folder else ():
+        with contextlib.suppress(ValueError):  # a folder of another name
+            newest = datetime.datetime.strptime(run.id.rpartition("-")[0], _STAMP)
+            moment = max(moment, newest + datetime.timedelta(seconds=1))
+    return f"{moment:{_STAMP}}-{secrets.token_hex(2)}"
 
 
 def runs(folder: Path) -> list[Run]:

@@ -1,7 +1,8 @@
 """Script: what the page that `/train sft` writes needs around its recipe: arguments, the run's folder, and how it ends.
 
 The page lies in the project's store (`train/train_sft.py`), so the store is the folder above it. It runs under
-`machine train run` or by itself: `python train_sft.py [--steps N] [--rank N] ... [--resume RUN]`.
+`machine train run` or by itself: `python train_sft.py [--steps N] [--rank N] ... [--resume RUN]`. By itself it sends to
+another machine only what `machine train run` was agreed to for.
 """
 
 import argparse
@@ -20,7 +21,6 @@ import msgspec
 
 from machine.dataset.merge import Pack, merged
 from machine.dataset.render import Example, fingerprint
-from machine.dataset.scan import refuse_secrets
 from machine.dataset.select import good_rows, rows_digest, rows_of
 from machine.dataset.split import Split
 from machine.errors import MachineError, Refused, UsageError
@@ -30,6 +30,7 @@ from machine.tinker.service import Endpoint, Pending, Service
 from machine.trace import Row
 from machine.training.config import POOL, Config, chosen, figures, option, overridden, parse_config, read_config
 from machine.training.forecast import forecast
+from machine.training.leaving import refuse_unapproved
 from machine.training.loop import open_model
 from machine.training.recipe import Plan, plan
 from machine.training.run import Run, State, find_run, new_id, now
@@ -37,7 +38,6 @@ from machine.training.run import Run, State, find_run, new_id, now
 if TYPE_CHECKING:
     from tinker import TrainingClient
 
-MEND_SECRET = "tag the turn again (it is redacted then), or leave the row out"
 _PACKAGES = ("tinker", "tinker-cookbook", "tml-renderers", "pi-machine")
 
 
@@ -146,13 +146,13 @@ def begin(store: Path, config: Config, data: Data, where: Endpoint, given: Argum
     """The run's folder and its plan: a new run, or the one to resume, which must be of the same data.
 
     Raises:
-        Refused: an example is longer than `max_length`, a row that is to leave this machine holds a secret, it comes to
-            0 steps, or the run cannot be resumed.
+        Refused: an example is longer than `max_length`, what is to leave this machine holds a secret or was not agreed
+            to, it comes to 0 steps, or the run cannot be resumed.
     """
     project = _store(store)
     check_lengths(config, [*data.examples, *data.held_out])
-    if not where.local:
-        refuse_secrets([*data.rows.train, *data.rows.held_out], MEND_SECRET)
+    if not where.stays:
+        refuse_unapproved(project, config, data, where)
     if given.resume is not None:
         return _resumed(find_run(project.runs, given.resume), config, data)
     planned = plan(config, len(data.datums))

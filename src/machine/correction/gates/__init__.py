@@ -26,7 +26,7 @@ def check(reasoning: str, moment: Moment) -> list[Finding]:
 
     Needs no network and no model; identifies languages with the weights of a library.
     """
-    clean, secrets = redacted(reasoning)
+    clean, secrets = redacted(reasoning, moment.sources)
     visible = Visible(moment)
     copied = list(overlap.quotations(Wording(clean), moment.observed, visible, overlap.HIDDEN))
     wording = Wording(clean, copied, [*personal.home_folders(clean), *personal.emails(clean)])

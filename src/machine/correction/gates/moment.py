@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from machine.privacy.sources import Sources
+
 
 @dataclass(frozen=True)
 class Moment:
@@ -20,6 +22,8 @@ class Moment:
     """What the answer should have been, where somebody said it."""
     observed: Sequence[str] = ()
     """The hidden reasoning of the observed model in that turn. It is looked at and never kept."""
+    sources: Sources | None = None
+    """What is secret in the project, beside the known forms; None: what this process's environment holds."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
 """Who may ask: only this machine, and only with the key or a token that was signed with it.
 
-The key is compared in constant time. The Host header must name the loopback interface, and so must the Origin header
-where there is one: a web page that a browser on this machine shows can reach the engine neither through a name of its
-own (DNS rebinding) nor by its address. A token (`tokens`) stands for the key except where tokens are given out, so that
-it cannot outlive its time. Downloads show a token of another kind in their URL, which their endpoint reads.
+The key is compared in constant time. There must be one Host header, and it must name the loopback interface; so must
+the Origin header where there is one. What a browser says was asked for by a page of another origin (Sec-Fetch-Site,
+which a page cannot change) is refused whatever page it is. So a web page that a browser on this machine shows can reach
+the engine neither through a name of its own (DNS rebinding) nor by its address. No answer has a CORS header, and there
+are no WebSockets. A token (`tokens`) stands for the key except where tokens are given out, so that it cannot outlive
+its time. Downloads show a token of another kind in their URL, which their endpoint reads.
 """
 
 import hmac
+import re
+from collections.abc import Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -17,9 +20,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from machine.discovery import HEALTH
 from machine.engine.api.tokens import API, Tokens
 
-LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 EXCHANGE = "/api/v1/auth/token"
 DOWNLOADS = "/api/v1/downloads/"
+_HOST = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:[0-9]{1,5})?", re.IGNORECASE | re.ASCII)
+_SCHEME = re.compile("https?://", re.IGNORECASE)
+_OWN_SITES = frozenset({"same-origin", "none"})
+"""What a browser says where no other page is at work: a page of the same address, or its user (the address bar)."""
 _STALE = {"WWW-Authenticate": 'Bearer error="invalid_token"'}
 """Tells the SDK to exchange its key for a new token."""
 
@@ -28,17 +34,23 @@ class Guard:
     """ASGI middleware that lets only those through who may."""
 
     def __init__(self, app: ASGIApp, key: str) -> None:
+        if not key:
+            raise ValueError("an empty key would let everyone in")
         self.app, self._key, self._tokens = app, key.encode(), Tokens(key)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers 403 or 401 in the application's place, or lets the request through."""
-        if scope["type"] != "http":
+        if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1008})
+            return
         headers = Headers(scope=scope)
-        if not is_loopback(headers.get("host", "")):
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or not is_loopback(hosts[0]):
             response = JSONResponse(_refusal("the Host header is not this machine"), status_code=403)
-        elif not is_local_origin(headers.get("origin")):
+        elif not _is_no_page(headers.getlist("origin"), headers.getlist("sec-fetch-site")):
             response = JSONResponse(_refusal("web pages may not drive the engine"), status_code=403)
         elif not self._may(headers, scope["path"]):
             response = JSONResponse(_refusal("the API key is missing or wrong"), status_code=401, headers=_STALE)
@@ -59,15 +71,18 @@ class Guard:
 
 def is_loopback(host: str) -> bool:
     """Whether a Host header (`name`, `name:port`, `[address]:port`) names the loopback interface."""
-    try:
-        return urlsplit(f"//{host}").hostname in LOOPBACK
-    except ValueError:
-        return False
+    return _HOST.fullmatch(host) is not None
 
 
-def is_local_origin(origin: str | None) -> bool:
-    """Whether a request comes from no web page (no Origin header), or from one that this machine serves."""
-    return origin is None or is_loopback(origin.partition("://")[2])
+def is_local_origin(origin: str) -> bool:
+    """Whether an Origin header (`http://name:port`) names the loopback interface."""
+    scheme = _SCHEME.match(origin)
+    return scheme is not None and is_loopback(origin[scheme.end() :])
+
+
+def _is_no_page(origins: Sequence[str], sites: Sequence[str]) -> bool:
+    """Whether no page of another address is behind a request with these Origin and Sec-Fetch-Site headers."""
+    return all(is_local_origin(origin) for origin in origins) and _OWN_SITES.issuperset(sites)
 
 
 def _refusal(message: str) -> dict[str, Any]:

@@ -49,10 +49,9 @@ async def download(request: Request) -> Response:
     if claims is None or claims["file"] != request.path_params["file"]:
         raise Gone("the download URL is not valid, or its time is over", next_step="ask for a new one")
     store, path = engine_of(request).checkpoints, CheckpointPath.parse(claims["path"])
-    folder = store.folder(path)
     with ExitStack() as opened:
         names = ADAPTER if claims["file"] == ARCHIVE else (claims["file"],)
-        files = {name: opened.enter_context((folder / name).open("rb")) for name in names}
+        files = {name: opened.enter_context(store.open(path, name)) for name in names}
         if list(store.version(path)) != claims["version"]:
             raise Gone(f"{path} has been replaced meanwhile", next_step="ask for a new URL")
         sizes = {name: _size(file) for name, file in files.items()}

@@ -17,7 +17,8 @@ from machine.engine.api import account, files
 from machine.engine.api import sampling as api_sampling
 from machine.engine.api import training as api_training
 from machine.engine.api.web import engine_of, post
-from machine.engine.core import Session
+from machine.engine.core import MAX_SESSIONS, Session
+from machine.engine.faults import Busy
 from machine.engine.wire import requests as wire
 
 HOLD_SECONDS = 25.0
@@ -36,8 +37,9 @@ DYNAMIC_CONFIG = {"refresh_interval_sec": 3600, "sample_cancel_enabled": True}
 
 async def healthz(request: Request) -> Response:
     """Whether the engine answers; needs no key. Who sends a challenge learns that it is the one (see `discovery`)."""
-    challenge = request.headers.get(discovery.CHALLENGE)
-    shown = {"proof": discovery.proof(request.app.state.key, challenge[:64])} if challenge else {}
+    challenge, (_, port) = request.headers.get(discovery.CHALLENGE, ""), request.scope["server"]
+    mine = discovery.is_for(challenge, port)
+    shown = {"proof": discovery.proof(request.app.state.key, challenge[:64])} if mine else {}
     return JSONResponse({"status": "ok", **shown})
 
 
@@ -62,6 +64,8 @@ async def create_session(request: Request) -> Response:
     """Begins a client's session."""
     engine = engine_of(request)
     asked = wire.decode(await request.body(), wire.CreateSession)
+    if len(engine.sessions) >= MAX_SESSIONS:
+        raise Busy(f"{len(engine.sessions)} sessions are open", next_step="end those that are not used")
     session = Session(str(uuid.uuid4()), wire.metadata(asked.user_metadata), asked.display_name)
     engine.sessions[session.id] = session
     note = None if asked.project_id is None else "project_id has no effect: this engine has no projects"

@@ -87,7 +87,7 @@ async def _save(request: Request, kind: str) -> Response:
     sampler = _new_sampler(asked, session) if kind == "sampler_weights" and asked.path is None else None
     path = CheckpointPath(run.model_id, kind, asked.path or _name(asked, sampler))
     ttl = asked.ttl_seconds if sampler is None else EPHEMERAL_SECONDS
-    result = {"type": request.url.path.rpartition("/")[2], "path": str(path)}
+    result = {"type": request.scope["path"].rpartition("/")[2], "path": str(path)}
 
     def save() -> Answer:
         if not asked.overwrite and _exists(engine, path):

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from machine.engine.api.web import engine_of
-from machine.engine.chat.openai import MAX_TOP, Exchange, Options, first_stop, token_score, top_scores
+from machine.engine.chat.openai import MAX_TOP, Exchange, Options, check_size, first_stop, token_score, top_scores
 from machine.engine.chat.streaming import streamed
 from machine.engine.checkpoints import Checkpoints
 from machine.engine.core import Engine
@@ -86,6 +86,7 @@ class Chat(Exchange):
 
     def __init__(self, engine: Engine, asked: ChatRequest) -> None:
         tools = [] if asked.tool_choice == "none" else asked.tools or []
+        check_size(engine, len(msgspec.json.encode([asked.messages, tools])))
         prompt = engine.renderer.build_generation_prompt(_conversation(engine, asked.messages, tools)).to_ints()
         ends = frozenset(stop for stop in engine.renderer.get_stop_sequences() if isinstance(stop, int))
         limit = asked.max_completion_tokens or asked.max_tokens or DEFAULT_MAX_TOKENS
@@ -138,7 +139,7 @@ class Chat(Exchange):
 
 async def completions(request: Request) -> Response:
     """A chat answer, whole or as a stream of server-sent events."""
-    chat = Chat(engine_of(request), wire.decode(await request.body(), ChatRequest))
+    chat = await run_in_threadpool(Chat, engine_of(request), wire.decode(await request.body(), ChatRequest))
     return streamed(chat) if chat.asked.stream else await chat.whole(request)
 
 

@@ -4,12 +4,13 @@ import itertools
 from typing import Annotated, Any
 
 import msgspec
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from machine.engine.api.web import engine_of
-from machine.engine.chat.openai import MAX_TOP, Exchange, Options, top_scores
+from machine.engine.chat.openai import MAX_TOP, Exchange, Options, check_size, top_scores
 from machine.engine.chat.streaming import streamed
 from machine.engine.core import Engine
 from machine.engine.faults import Fault
@@ -83,7 +84,8 @@ class Completion(Exchange):
 
 async def completions(request: Request) -> Response:
     """A continued prompt, whole or as a stream of server-sent events."""
-    completion = Completion(engine_of(request), wire.decode(await request.body(), CompletionRequest))
+    asked = wire.decode(await request.body(), CompletionRequest)
+    completion = await run_in_threadpool(Completion, engine_of(request), asked)
     return streamed(completion) if completion.asked.stream else await completion.whole(request)
 
 
@@ -95,6 +97,8 @@ def _prompt(engine: Engine, prompt: str | list[str | int]) -> list[int]:
     """
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str):
         prompt = prompt[0]
+    if isinstance(prompt, str):
+        check_size(engine, len(prompt.encode()))
     tokens = engine.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
     if not all(isinstance(token, int) for token in tokens):
         raise Fault("prompt: one text, or the tokens of one", next_step="ask several times")

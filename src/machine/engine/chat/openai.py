@@ -27,6 +27,7 @@ from machine.errors import Refused
 MAX_CHOICES = 16
 MAX_TOP = 20
 _LOOK_SECONDS = 0.25  # how often a client that waits is looked after
+_SMALL = 2**16  # bytes of text that are made tokens in no time
 
 
 class StreamOptions(msgspec.Struct):
@@ -50,7 +51,7 @@ class Options(msgspec.Struct, kw_only=True):
     top_p: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] | None = None
     top_k: int | None = None
     seed: wire.Seed | None = None
-    stop: str | list[str] | None = None
+    stop: wire.StopText | Annotated[list[wire.StopText], msgspec.Meta(max_length=wire.MAX_STOPS)] | None = None
     n: Annotated[int, msgspec.Meta(ge=1, le=MAX_CHOICES)] | None = None
     presence_penalty: float | None = None
     frequency_penalty: float | None = None
@@ -118,7 +119,7 @@ class Exchange(abc.ABC):
         self.created = int(time.time())
         self.source = source_of(engine, asked.model)
         self.model = str(self.source.path) if self.source.path else engine.name
-        self.stops = [asked.stop] if isinstance(asked.stop, str) else [stop for stop in asked.stop or [] if stop]
+        self.stops = [stop for stop in ([asked.stop] if isinstance(asked.stop, str) else asked.stop or []) if stop]
         room = engine.context - len(prompt)
         if room < 1:
             raise ContextOverflow(len(prompt), engine.context)
@@ -201,6 +202,16 @@ class Exchange(abc.ABC):
             return JSONResponse(body, status_code=status)
         choices = [self.choice(i, draw) for i, draw in enumerate(self.request.draws)]
         return JSONResponse(self.head(self.kind) | {"choices": choices, "usage": self.usage()})
+
+
+def check_size(engine: Engine, size: int) -> None:
+    """Refuses `size` bytes of text that cannot fit the context, before they are made tokens, which takes long.
+
+    Raises:
+        ContextOverflow: they are twice what the longest tokens would need.
+    """
+    if size > 2 * engine.context * engine.longest_token + _SMALL:
+        raise ContextOverflow(size // engine.longest_token, engine.context)
 
 
 def source_of(engine: Engine, model: str) -> Source:

@@ -14,6 +14,9 @@ from machine.engine.models.rope import Rope
 from machine.errors import UsageError
 
 _Size = Annotated[int, msgspec.Meta(gt=0)]
+_Layers = Annotated[int, msgspec.Meta(gt=0, le=1_000)]
+_Context = Annotated[int, msgspec.Meta(gt=0, le=1 << 21)]
+"""Beyond any model that there is: what is made for each layer and place is made before the weights are looked at."""
 _T = TypeVar("_T")
 
 
@@ -42,11 +45,11 @@ class _File(msgspec.Struct):
 
     model_type: str
     hidden_size: _Size
-    num_hidden_layers: _Size
+    num_hidden_layers: _Layers
     num_attention_heads: _Size
     intermediate_size: _Size
     vocab_size: _Size
-    max_position_embeddings: _Size
+    max_position_embeddings: _Context
     num_key_value_heads: _Size | None = None
     head_dim: _Size | None = None
     rms_norm_eps: float = 1e-6
@@ -160,7 +163,7 @@ def _decoded(path: Path, kind: type[_T]) -> _T:
     except OSError as error:
         raise UsageError(f"{path.parent} is not a Hugging Face model folder: {path.name}: {error.strerror}",
                          next_step="give --model a folder that holds config.json") from error  # fmt: skip
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"{path} is not what a model's should be: {error}",
                          next_step="fetch the model again") from error  # fmt: skip
 

@@ -21,7 +21,9 @@ ANSWER_SECONDS = 5.0
 """How long the hub may take to answer before it counts as out of reach."""
 _SETTINGS = ("*.json", "*.jinja", "tokenizer.model", "merges.txt", "vocab.txt")
 _WEIGHTS = ("model*.safetensors",)
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.pkl", "*.ckpt")
 _NAME = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
+_FILE = re.compile(r"[\w-][\w.-]{0,199}\.safetensors", re.ASCII)
 _AGAIN = "fetch the model again"
 
 
@@ -62,13 +64,16 @@ def weight_files(folder: Path) -> list[str]:
     """
     if (folder / INDEX).is_file():
         try:
-            names = {Path(name).name for name in json.loads((folder / INDEX).read_bytes())["weight_map"].values()}
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            names = set(json.loads((folder / INDEX).read_bytes())["weight_map"].values())
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise UsageError(f"{folder / INDEX} is damaged: {error}", next_step=_AGAIN) from error
+        if odd := [name for name in names if not isinstance(name, str) or not _FILE.fullmatch(name)]:
+            raise UsageError(f"{folder / INDEX} names {odd[0]!r:.80}, which is no safetensors file beside it",
+                             next_step=_AGAIN)  # fmt: skip
         return sorted(names)
     if (folder / SINGLE).is_file():
         return [SINGLE]
-    pickled = sorted(path.name for kind in ("*.bin", "*.pt", "*.pth") for path in folder.glob(kind))
+    pickled = sorted(path.name for kind in _PICKLES for path in folder.glob(kind))
     if pickled:
         raise UsageError(f"{folder} holds no safetensors, only {pickled[0]}: a pickle can run code when it is read",
                          next_step="save the model anew with transformers' save_pretrained")  # fmt: skip

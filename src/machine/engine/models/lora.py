@@ -154,7 +154,10 @@ class Lora:
                         "this engine trains attention and MLP as a whole, and lm_head")  # fmt: skip
         if settings["lora_alpha"] != ALPHA:
             raise Fault(f"the adapter has lora_alpha {settings['lora_alpha']}; this engine trains with {ALPHA:g}")
-        lora = cls.new(config, settings["r"], 0, modules)
+        rank = settings["r"]
+        if not isinstance(rank, int) or not 1 <= rank <= MAX_RANK:
+            raise Fault(f"the adapter has rank {rank!r:.20}; this engine trains ranks from 1 to {MAX_RANK}")
+        lora = cls.new(config, rank, 0, modules)
         found = dict(_parameters(load(weights)))
         if found.keys() != lora.parameters.keys():
             raise Fault("the adapter's tensors are not those of this model", next_step="use the base it was trained on")
@@ -162,6 +165,8 @@ class Lora:
             if parameter.shape != lora.parameters[key].shape:
                 raise Fault(f"the adapter's {key} has shape {list(parameter.shape)}, "
                             f"the model needs {list(lora.parameters[key].shape)}")  # fmt: skip
+            if not parameter.is_floating_point():
+                raise Fault(f"the adapter's {key} holds {parameter.dtype}, no floating-point numbers")
         parameters = {key: value.to(device, torch.float32).requires_grad_() for key, value in found.items()}
         return cls(lora.rank, modules, parameters)
 

@@ -38,7 +38,10 @@ class Weights:
         """
         if name not in self._files:
             raise UsageError(f"{self.folder} lacks the tensor {name}", next_step=_AGAIN)
-        tensor: Tensor = self._files[name].get_tensor(name)
+        try:
+            tensor: Tensor = self._files[name].get_tensor(name)
+        except (SafetensorError, KeyError) as error:  # a number format that torch lacks, say
+            raise UsageError(f"{self.folder}: the tensor {name} cannot be read: {error}", next_step=_AGAIN) from error
         if tensor.shape != shape:
             raise UsageError(f"{self.folder}: the tensor {name} has the shape {list(tensor.shape)}, "
                              f"config.json needs {list(shape)}", next_step=_AGAIN)  # fmt: skip
@@ -52,6 +55,8 @@ class Weights:
 
 
 def _opened(path: Path) -> Any:
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no file", next_step=_AGAIN)
     try:
         return safe_open(str(path), framework="pt")
     except (SafetensorError, OSError) as error:

@@ -9,6 +9,7 @@ model's distribution as it would without guesses, and the pass counts as far as 
 Shapes: T tokens of all sequences, L layers, P prompt tokens; other letters as in `llama`.
 """
 
+import math
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from machine.engine.faults import Fault
 from machine.engine.models.attention import attention, causal_mask
 from machine.engine.sampling.caches import Batch, Cache
 from machine.engine.sampling.lookup import Lookup
@@ -207,6 +209,9 @@ class Decoder:
         draw.tokens.append(token)
         row.lookup.add(token)
         draw.logprobs.append(float(logp[token]))
+        if not math.isfinite(draw.logprobs[-1]):
+            _fail(request, Fault("the weights give numbers that are not finite", next_step="use other weights"))
+            return
         if request.topk:
             values, ids = logp.topk(request.topk)
             draw.tops.append((values, ids))
@@ -238,6 +243,13 @@ class Decoder:
 def _logprobs(scores: Tensor) -> Tensor:
     """Of scores [n, V]; in float32 torch's log_softmax is off by 2e-5 for a large vocabulary, this by a tenth of it."""
     return scores - scores.logsumexp(dim=-1, keepdim=True)
+
+
+def _fail(request: SampleRequest, fault: Fault) -> None:
+    """Ends a request and its sequences; its neighbours go on."""
+    request.error = fault
+    for draw in request.draws:
+        draw.finished = draw.finished or "length"
 
 
 def _draws(request: SampleRequest) -> list[Draw]:

@@ -12,11 +12,13 @@ import torch
 from torch import Tensor
 
 StopReason = Literal["stop", "length"]
+COLDEST = 1e-6
+"""A temperature below it is 0: what is divided by it would not stay finite."""
 
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How to draw. `temperature` 0 takes the likeliest token; `top_k` <= 0 and `top_p` 1 cut nothing."""
+    """How to draw; `temperature` 0 takes the likeliest token, `top_k` <= 0 and `top_p` 1 cut nothing."""
 
     max_tokens: int
     temperature: float = 1.0
@@ -73,7 +75,7 @@ class SampleRequest:
 
 def choose(logp: Tensor, params: SamplingParams, generator: torch.Generator) -> int:
     """One token from log-probabilities [V]: temperature, then top-k, then top-p, then one uniform draw."""
-    if params.temperature == 0.0:
+    if params.temperature < COLDEST:
         return int(logp.argmax())
     scaled = logp / params.temperature
     if 0 < params.top_k < len(scaled):

@@ -104,6 +104,13 @@ class Adam:
             raise Fault("the optimiser's state is not of this model", next_step="load the weights without it")
         if not all(bool(tensor.isfinite().all()) for tensor in tensors.values()):
             raise Fault("the optimiser's state is not finite", next_step="load the weights without it")
+        squares = [tensor for name, tensor in tensors.items() if name.startswith("second.")]
+        if (
+            steps < 0
+            or any(t.dtype != torch.float32 for t in tensors.values())
+            or any(bool((t < 0).any()) for t in squares)
+        ):
+            raise Fault("the optimiser's state is of no optimiser", next_step="load the weights without it")
         moved = {name: tensor.to(self.parameters[name.partition(".")[2]].device) for name, tensor in tensors.items()}
         self.steps = steps
         self.first, self.second = (

@@ -9,6 +9,8 @@ import secrets
 import torch
 from torch import Tensor
 
+from machine.engine.sampling.requests import COLDEST
+
 _ALTERNATIVES = 0x5EED  # so that alternatives draw other numbers than the sequences of the same seed
 
 
@@ -44,7 +46,7 @@ class Alternatives:
         """Takes `logp` [m, V] of the prompt positions from `position` on; chunks come in order."""
         if self._generator is None:
             self._generator = torch.Generator(logp.device).manual_seed(self.seed)
-        if self.temperature == 0.0:
+        if self.temperature < COLDEST:
             tokens = logp.argmax(-1, keepdim=True).expand(-1, self.count)
         else:
             chances = (logp / self.temperature).softmax(-1)

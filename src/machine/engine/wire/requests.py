@@ -11,12 +11,21 @@ from typing import Annotated, Any, Literal, TypeVar
 import msgspec
 import zstandard
 
-from machine.engine.faults import Fault
+from machine.engine.faults import Fault, TooLarge
 from machine.engine.models.lora import MAX_RANK
 from machine.engine.training.optimizer import AdamParams
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of a request, and of what its compression unfolds to."""
+
+MAX_BODIES = 512 * 1024 * 1024
+"""Bytes of all requests that are being read or answered."""
+MAX_JSON = 16 * 1024 * 1024
+"""Bytes of JSON: as Python's objects it takes some 25 times the memory, and the event loop waits for it."""
+MAX_METADATA = 64 * 1024
+"""Characters of a session's, model's or checkpoint's metadata, as text."""
+MAX_STOPS = 256
+"""Texts and tokens that may end an answer; each is looked for at every token."""
 
 Positive = Annotated[int, msgspec.Meta(ge=1, lt=2**31)]
 NotNegative = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
@@ -24,13 +33,15 @@ Token = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Seconds = Annotated[int, msgspec.Meta(ge=1, le=10**10)]
 Seed = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 Name = Annotated[str, msgspec.Meta(min_length=1)]
+Label = Annotated[str, msgspec.Meta(max_length=1000)]
+StopText = Annotated[str, msgspec.Meta(max_length=1000)]
 
 
 class CreateSession(msgspec.Struct):
     """POST create_session; `project_id` is taken and has no effect (an engine has no projects)."""
 
     user_metadata: dict[str, Any] | None = None
-    display_name: str | None = None
+    display_name: Label | None = None
     project_id: str | None = None
 
 
@@ -184,7 +195,10 @@ def decode(body: bytes, kind: type[_T]) -> _T:
 
     Raises:
         Fault: it is not JSON, or not of this kind; the message names the field.
+        TooLarge: it is longer than `MAX_JSON`.
     """
+    if len(body) > MAX_JSON:
+        raise TooLarge(f"the request is larger than {MAX_JSON} bytes, the limit of JSON")
     try:
         return msgspec.json.decode(body, type=kind)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -217,5 +231,14 @@ def check_account(token: str | None, field: str) -> None:
 
 
 def metadata(given: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """User metadata as text, the way the API gives it back."""
-    return None if given is None else {key: str(value) for key, value in given.items()}
+    """User metadata as text, the way the API gives it back.
+
+    Raises:
+        Fault: there is too much of it.
+    """
+    if given is None:
+        return None
+    told = {key: str(value) for key, value in given.items()}
+    if (size := sum(len(key) + len(value) for key, value in told.items())) > MAX_METADATA:
+        raise Fault(f"user_metadata: {size} characters; {MAX_METADATA} are the limit", next_step="keep it elsewhere")
+    return told

@@ -14,7 +14,7 @@ from tinker.proto import tinker_public_pb2 as pb
 from machine.engine.faults import Fault
 from machine.engine.sampling.requests import SampleRequest, SamplingParams
 from machine.engine.wire.probes import Alternatives, Targets
-from machine.engine.wire.requests import NotNegative, Positive, Seed, Token
+from machine.engine.wire.requests import MAX_STOPS, NotNegative, Positive, Seed, StopText, Token
 from machine.engine.wire.training import Array, check_tokens
 
 DEFAULT_MAX_TOKENS = 512
@@ -29,7 +29,7 @@ class WireParams(msgspec.Struct):
 
     max_tokens: NotNegative | None = None
     seed: Seed | None = None
-    stop: str | list[str | int] | None = None
+    stop: StopText | Annotated[list[StopText | int], msgspec.Meta(max_length=MAX_STOPS)] | None = None
     temperature: Annotated[float, msgspec.Meta(ge=0.0, le=100.0)] = 1.0
     top_k: int = -1
     top_p: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 1.0
@@ -189,7 +189,7 @@ def _params(given: WireParams, prompt: int, context: int, ends: frozenset[int]) 
 def _targets(given: TargetTokens, rows: int, vocabulary: int) -> Targets:
     name = "target_prompt_logprobs"
     tokens = torch.tensor(given.data, dtype=torch.int64)
-    if len(given.shape) != 2 or given.shape[0] != rows:
+    if len(given.shape) != 2 or given.shape[0] != rows or given.shape[1] >= 2**31:
         raise Fault(f"{name}: the shape is {given.shape}, not [{rows}, k], a row for each token after the first")
     if given.sparse_crow_indices is None:
         counts = torch.full((rows,), given.shape[1])

@@ -64,7 +64,7 @@ def decode_forward_backward(body: bytes) -> ForwardBackward:
 
 def turn(body: bytes, kind: str) -> Turn | None:
     """The turn of a request that may be wrong in all else; None where it cannot be read. `kind` is its media type."""
-    if kind == "application/json":
+    if kind.partition(";")[0].strip().lower() == "application/json":
         try:
             return decode(body, Turn)
         except Fault:

@@ -1,0 +1,295 @@
+"""`machine privacy`: the policy of a project, scans, and what is mended or erased later."""
+
+import json
+import os
+import stat
+
+import pytest
+
+from hosts import ScriptedHost
+from machine.cli import ShellHost
+from machine.commands import run
+from machine.correction.ledger import Ledger
+from machine.correction.link import rows_of
+from machine.privacy.redact import PLACEHOLDER
+from machine.store.erase import Span, all_lines, begin
+from machine.store.project import Project
+from sessions import TOOL, Script
+
+TOKEN = "ghp_" + "aB3dE6" * 6
+PASSWORD = "q7/Zr\"x+9 Lm'"
+
+
+@pytest.fixture
+def work(tmp_path, monkeypatch):
+    """A project with a `.env` file, in which the command runs."""
+    root = tmp_path / "work"
+    (root / ".git").mkdir(parents=True)
+    (root / ".env").write_text(f"DB_PASSWORD='{PASSWORD.replace(chr(39), chr(92) + chr(39))}'\n")
+    monkeypatch.chdir(root)
+    return root
+
+
+def session(root, file="s.jsonl", question="Which password?", answer="It is in the file."):
+    """A session whose tool read the token and the password."""
+    s = Script(cwd=str(root), tools=[TOOL])
+    s.user(question)
+    s.assistant("", [("c1", {"path": f"cat .env # {PASSWORD}"})])
+    s.result("c1", f"token={TOKEN}\npassword={PASSWORD}")
+    s.assistant(answer)
+    return s.save(root.parent / file)
+
+
+def ask(root, *words, **host):
+    return run(list(words), ScriptedHost(root, **host) if host else ShellHost())
+
+
+def good(root, **host):
+    return ask(root, "good", "--session", str(session(root)), **host)
+
+
+def on_disk(root):
+    """Every byte of the project's store."""
+    folder = Project.at(root).folder
+    return b"".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+def test_a_secret_of_the_projects_env_file_never_reaches_the_disk(work):
+    report = good(work)
+    assert report.exit_code == 0
+    [row] = Project.at(work).pool.rows()
+    arguments = json.loads(row.messages[2]["tool_calls"][0]["function"]["arguments"])
+    assert PLACEHOLDER.search(arguments["path"]).group(1) == "env-db-password"
+    assert "<secret:env-db-password" in row.messages[3]["content"]
+    assert "<secret:github-token" in row.messages[3]["content"]
+    assert {edit.detail for edit in row.edits} == {
+        "env-db-password at messages[2].tool_calls[0].function.arguments",
+        "github-token at messages[3].content",
+        "env-db-password at messages[3].content",
+    }
+    held = on_disk(work)
+    assert TOKEN.encode() not in held
+    assert json.dumps(PASSWORD)[1:-1].encode() not in held
+
+
+def test_no_write_ever_holds_a_secret_temporary_files_included(work, monkeypatch, tmp_path):
+    written = bytearray()
+    for name in ("write", "pwrite"):
+        real = getattr(os, name)
+
+        def noted(descriptor, data, *where, real=real):
+            written.extend(data)
+            return real(descriptor, data, *where)
+
+        monkeypatch.setattr(os, name, noted)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    file = session(work, question=f"Is {TOKEN} right?", answer=f"Yes: {PASSWORD}")
+    words = ["correction", f"it said {TOKEN}", "--as", f"Never say {PASSWORD}", "--note", TOKEN, "--session", str(file)]
+    assert ask(work, *words).exit_code == 0
+    assert ask(work, "good", "--session", str(file), "--out", str(tmp_path / "out.jsonl")).exit_code == 0
+    assert ask(work, "import", str(file), "--branches").exit_code == 0
+    held = bytes(written) + on_disk(work) + (tmp_path / "out.jsonl").read_bytes()
+    assert held.count(b"<secret:github-token") > 5
+    assert TOKEN.encode() not in held
+    assert json.dumps(PASSWORD)[1:-1].encode() not in held
+    assert PASSWORD.encode() not in held
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
+def test_a_turn_and_what_is_said_of_it_agree_on_their_placeholders(work):
+    file = session(work, answer=f"Yes: {TOKEN}")
+    report = ask(work, "correction", f"it said {TOKEN}", "--as", f"Never say {PASSWORD}", "--session", str(file))
+    project = Project.at(work)
+    [good] = project.pool.rows("good")
+    opened = Ledger(project).read().corrections[0].opened
+    bad = project.pool.get(opened.rows[0])
+    named = {match.group(1): match.group(0) for match in PLACEHOLDER.finditer(str(bad.messages))}
+    assert opened.words == f"it said {named['github-token']}"
+    assert good.messages[-1]["content"] == opened.answer == f"Never say {named['env-db-password']}"
+    assert report.exit_code == 0
+
+
+def test_a_project_that_refuses_keeps_no_such_turn(work):
+    assert ask(work, "privacy", "policy", "refuse").data["policy"] == "refuse"
+    report = good(work)
+    assert report.exit_code == 2
+    assert "github-token at messages[3].content" in report.title
+    assert report.next_step.startswith("machine privacy policy redact")
+    assert Project.at(work).pool.counts() == {}
+    assert TOKEN.encode() not in on_disk(work)
+    found = ask(work, "import", str(session(work)))
+    assert "github-token" in found.notes[0]
+    assert Project.at(work).pool.counts() == {}
+
+
+def test_a_project_that_asks_does_as_it_is_told(work):
+    ask(work, "privacy", "policy", "ask")
+    assert "nobody is here" in good(work).title
+    assert "it is not kept" in good(work, answers=[("select", "Do not keep")]).title
+    assert "it is not kept" in good(work, answers=[("select", None)]).title
+    assert Project.at(work).pool.counts() == {}
+    assert good(work, answers=[("select", "Keep the turn without")]).exit_code == 0
+    [row] = Project.at(work).pool.rows()
+    assert "<secret:" in row.messages[3]["content"]
+    assert good(work, answers=[("select", "They are no secrets")]).exit_code == 0
+    [row] = Project.at(work).pool.rows()
+    assert TOKEN in row.messages[3]["content"]
+    assert len(Project.at(work).settings().allowed) == 2
+    assert good(work, answers=[]).title == "Already tagged: nothing added"
+
+
+def test_an_allowed_one_is_found_no_more_until_it_is_taken_off_the_list(work):
+    file = work.parent / "x.py"
+    file.write_text(f"\n\nkey = '{TOKEN}'\n")
+    found = ask(work, "privacy", "scan", str(file))
+    assert (found.exit_code, found.data["findings"][0]["place"], TOKEN in str(found)) == (1, "line 3", False)
+    mark = found.data["findings"][0]["fingerprint"]
+    assert ask(work, "privacy", "allow", mark).data["allowed"] == [mark]
+    assert ask(work, "privacy", "scan", str(file)).exit_code == 0
+    assert ask(work, "privacy", "allow", mark, "--remove").data["allowed"] == []
+    assert ask(work, "privacy", "scan", str(file)).exit_code == 1
+    assert ask(work, "privacy", "allow", "nothex").exit_code == 2
+    assert ask(work, "privacy", "allow", mark, "--remove").exit_code == 2
+
+
+def test_a_session_is_scanned_line_by_line(work):
+    found = ask(work, "privacy", "scan", str(session(work)))
+    places = {each["place"] for each in found.data["findings"]}
+    assert "line 5: message.content[0].text" in places
+    assert len({each["rule"] for each in found.data["findings"]}) == 2
+    assert found.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["scan"], ["scan", "x", "--pool"], ["scan", "missing.txt"], ["policy", "maybe"], ["redact"], ["redact", "t_none"], ["erase", "t_none", "--yes"], ["erase", "c_none", "--yes"]],
+)  # fmt: skip
+def test_a_mistake_is_said_and_changes_nothing(work, words):
+    report = ask(work, "privacy", *words)
+    assert report.exit_code == 2
+    assert report.next_step
+
+
+def kept_before_the_rule(root, monkeypatch):
+    """A row whose secrets were not known when it was kept."""
+    (root / ".env").rename(root / "env.off")
+    file = session(root)
+    text = file.read_text().replace(TOKEN, "a-name-of-the-house-77")
+    file.write_text(text)
+    assert ask(root, "correction", "no", "--session", str(file)).exit_code == 0
+    (root / "env.off").rename(root / ".env")
+    (root / ".env").write_text((root / ".env").read_text() + "HOUSE_TOKEN=a-name-of-the-house-77\n")
+    [row] = Project.at(root).pool.rows()
+    assert "a-name-of-the-house-77" in row.messages[3]["content"]
+    return row
+
+
+def test_a_row_is_mended_by_one_that_stands_for_it(work, monkeypatch):
+    old = kept_before_the_rule(work, monkeypatch)
+    found = ask(work, "privacy", "scan", "--pool")
+    assert {each["place"].partition(":")[0] for each in found.data["findings"]} == {old.id}
+    assert found.next_step == f"machine privacy redact {old.id}"
+    report = ask(work, "privacy", "redact", old.id[:20])
+    assert report.data["mended"][0]["old"] == old.id
+    assert "the old bytes are in the pool still" in " ".join(report.notes)
+    project = Project.at(work)
+    [new] = project.pool.rows()
+    assert (new.id, new.tag, new.correction) == (report.data["mended"][0]["new"], "bad", old.correction)
+    assert "<secret:env-house-token:" in new.messages[3]["content"]
+    assert ask(work, "privacy", "scan", "--pool").exit_code == 0
+    ledger = Ledger(project)
+    [correction] = ledger.read().corrections
+    assert [row.id for row in rows_of(ledger, correction.opened.rows)] == [new.id]
+    assert b"a-name-of-the-house-77" in on_disk(work)
+    assert ask(work, "privacy", "redact", "--all").title.startswith("No secret found")
+    assert "counts no more" in ask(work, "privacy", "redact", old.id).title
+
+
+def test_the_old_bytes_go_where_that_is_asked(work, monkeypatch):
+    kept_before_the_rule(work, monkeypatch)
+    suite = Project.at(work).folder / "evals" / "suite.jsonl"
+    suite.parent.mkdir()
+    suite.write_text('{"x": "a-name-of-the-house-77"}\n')
+    assert "nobody is here" in ask(work, "privacy", "redact", "--all", "--erase").title
+    assert b"a-name-of-the-house-77 " not in on_disk(work)
+    report = ask(work, "privacy", "redact", "--all", "--erase", "--yes")
+    assert (report.exit_code, report.data["erased"], report.data["elsewhere"]) == (0, 1, [str(suite)])
+    suite.unlink()
+    assert b"a-name-of-the-house-77" not in on_disk(work)
+    assert json.dumps(PASSWORD)[1:-1].encode() not in on_disk(work)
+    project = Project.at(work)
+    [new] = project.pool.rows()
+    ledger = Ledger(project)
+    assert [row.id for row in rows_of(ledger, ledger.read().corrections[0].opened.rows)] == [new.id]
+    assert (project.pool.broken(), project.pool.erased()) == (0, 1)
+
+
+def test_what_the_ledger_holds_is_mended_too(work, monkeypatch):
+    file = session(work)
+    ask(work, "correction", "the house is called villa-9-rosebud", "--session", str(file))
+    (work / ".env").write_text("HOUSE_SECRET=villa-9-rosebud\n")
+    ledger = Ledger(Project.at(work))
+    assert "villa-9-rosebud" in ledger.path.read_text()
+    report = ask(work, "privacy", "redact", "--all")
+    assert report.data["ledger"] == 1
+    [correction] = ledger.read().corrections
+    assert correction.opened.words == "the house is called <secret:env-house-secret:1>"
+    assert stat.S_IMODE(ledger.path.stat().st_mode) == 0o600
+
+
+def test_a_row_is_erased_with_the_correction_that_rejects_it(work, monkeypatch):
+    old = kept_before_the_rule(work, monkeypatch)
+    file = session(work, "t.jsonl", "Another question, of another day?", "Another answer, of another day.")
+    assert ask(work, "good", "--session", str(file)).exit_code == 0
+    assert "nobody is here" in ask(work, "privacy", "erase", old.id).title
+    report = ask(work, "privacy", "erase", old.id, "--yes")
+    assert report.exit_code == 0
+    assert len(report.data["corrections"]) == 1
+    project = Project.at(work)
+    assert [row.tag for row in project.pool.rows()] == ["good"]
+    assert Ledger(project).read().corrections == []
+    assert Ledger(project).read().damaged == []
+    held = on_disk(work)
+    assert b"It is in the file." not in held
+    assert b"Another answer" in held
+    assert "Pi's session file is as it was" in " ".join(report.notes)
+
+
+def test_an_erased_turn_is_not_captured_again_unasked_but_may_be_tagged(work):
+    file = session(work)
+    assert ask(work, "import", str(file)).title.startswith("1 turn(s)")
+    [row] = Project.at(work).pool.rows()
+    assert ask(work, "privacy", "erase", row.id, "--yes").exit_code == 0
+    again = ask(work, "import", str(file))
+    assert again.title.startswith("0 turn(s)")
+    assert again.data["files"][0]["erased"] == 1
+    assert "that you erased" in again.notes[0]
+    assert ask(work, "good", "--session", str(file)).exit_code == 0
+    assert Project.at(work).pool.counts() == {"good": 1}
+
+
+def test_a_ledger_whose_erasing_a_crash_cut_short_is_read_without_those_lines(work):
+    for name in ("one", "two"):
+        file = session(work, f"{name}.jsonl", f"Question {name} of the day?", f"Answer {name} of the day.")
+        ask(work, "correction", f"wrong {name}", "--session", str(file))
+    ledger = Ledger(Project.at(work))
+    first, second = ledger.read().corrections
+    of_first = [each for each in all_lines(ledger.path) if first.id.encode() in each[1]]
+    begin(ledger.path, [Span(offset, len(line)) for offset, line in of_first])
+    assert [each.id for each in ledger.read().corrections] == [second.id]
+    assert ledger.read().damaged == []
+    ledger.drop(ledger.read().corrections[0], "done")
+    assert b"wrong one" not in ledger.path.read_bytes()
+    assert b"wrong two" in ledger.path.read_bytes()
+    assert [each.state for each in ledger.read().corrections] == ["dropped"]
+    assert first.id not in str(ledger.read())
+
+
+def test_what_is_shown_of_a_project(work):
+    ask(work, "privacy", "home", "on")
+    shown = ask(work, "privacy")
+    assert (shown.data["policy"], shown.data["home"], shown.data["email"]) == ("redact", True, False)
+    assert shown.data["env_files"] == [".env"]
+    assert "env-db-password" in shown.data["exact"]
+    assert PASSWORD not in str(shown)
