@@ -198,3 +198,24 @@ def test_a_reason_is_noted_once_and_a_store_that_fails_is_let_be(project):
     (project.folder / "refusals.jsonl").unlink()
     (project.folder / "refusals.jsonl").mkdir()
     note(project, "c")
+
+
+def test_what_is_noted_of_a_turn_that_is_not_kept_holds_no_secret_of_it(script, project, look, monkeypatch):
+    secret = "ghp_" + "aB3dE6" * 6
+    turn(script, "one")
+
+    def broken(*_args, **_how):
+        raise KeyError(secret)
+
+    monkeypatch.setattr(observing, "capture_turn", broken)
+    assert look(headless=True) == 0
+    note(project, f"no such thing: {secret}")
+    assert len(reasons(project)) == 2
+    assert all("<secret:github-token:1>" in reason and secret not in reason for reason in reasons(project))
+
+
+def test_what_is_not_kept_is_noted_though_the_settings_are_damaged(project):
+    project.make()
+    (project.folder / "settings.json").write_text("{")
+    note(project, "the session is damaged")
+    assert reasons(project) == ["the session is damaged"]

@@ -3,11 +3,22 @@
 import os
 from pathlib import Path
 
+from machine.errors import StoreError
+
 
 def machine_home() -> Path:
-    """The base of every store, model and environment; it need not exist yet."""
-    chosen = os.environ.get("MACHINE_DATA_DIR")
-    return Path(chosen).expanduser().absolute() if chosen else Path.home() / ".machine"
+    """The base of every store, model and environment; it need not exist yet.
+
+    Raises:
+        StoreError: it is to lie in the home folder of a user who has none that is known.
+    """
+    chosen = os.environ.get("MACHINE_DATA_DIR") or "~/.machine"
+    try:
+        return Path(chosen).expanduser().absolute()
+    except RuntimeError as error:
+        raise StoreError(
+            f"no home folder is known for {chosen}", next_step="set MACHINE_DATA_DIR to the full path of a folder"
+        ) from error
 
 
 def models_dir() -> Path:
@@ -27,3 +38,11 @@ def hub_cache() -> Path:
         if chosen := os.environ.get(name):
             return Path(chosen).expanduser().absolute() / below
     return Path.home() / ".cache" / "huggingface" / "hub"
+
+
+def user_home() -> Path | None:
+    """The user's home folder; None where none is known (a user without an account, as in some containers)."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return None

@@ -7,7 +7,7 @@ never over a tag of the user's. What cannot be kept becomes a line of `/machine 
 import contextlib
 from collections.abc import Iterator, Sequence
 
-from machine.capture.policy import Doorkeeper
+from machine.capture.policy import Doorkeeper, plain
 from machine.capture.projection import last_compaction
 from machine.capture.rows import Recorder, capture_turn
 from machine.capture.session import Branch, Session
@@ -52,8 +52,8 @@ def observe(
 def note(project: Project, reason: str) -> None:
     """Writes down why something was not kept, unless that is written already; a store that fails here is let be."""
     with contextlib.suppress(StoreError):
-        if well_formed(reason) not in _reasons(project):
-            project.refused(COMMAND, reason)
+        if (clean := plain(project, well_formed(reason))) not in _reasons(project):
+            project.refused(COMMAND, clean)
 
 
 def fault(bug: Exception) -> str:
@@ -85,7 +85,7 @@ def _keep(door: Doorkeeper, branch: Branch, turn: Turn, recorder: Recorder) -> i
         )
     except Exception as error:  # of the next turn, one that cannot be built says nothing, whatever the reason
         why = error.message if isinstance(error, Refused) else fault(error)
-        project.refused(COMMAND, f"{_name(branch, turn)}: {why}")
+        project.refused(COMMAND, f"{_name(branch, turn)}: {plain(project, well_formed(why))}")
         return 0
     project.make()
     project.blobs.keep(captured.pictures.values())

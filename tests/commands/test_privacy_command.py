@@ -5,14 +5,19 @@ import os
 import stat
 
 import pytest
+from msgspec.structs import replace
 
 from hosts import ScriptedHost
+from machine.capture.rows import new_id
 from machine.cli import ShellHost
 from machine.commands import run
 from machine.correction.ledger import Ledger
 from machine.correction.link import rows_of
+from machine.home import machine_home
 from machine.privacy.redact import PLACEHOLDER
+from machine.privacy.sources import Sources
 from machine.store.erase import Span, all_lines, begin
+from machine.store.pool import Pool
 from machine.store.project import Project
 from sessions import TOOL, Script
 
@@ -97,6 +102,35 @@ def test_no_write_ever_holds_a_secret_temporary_files_included(work, monkeypatch
     assert list((tmp_path / "tmp").iterdir()) == []
 
 
+def test_what_is_refused_is_noted_and_said_without_the_secrets_of_the_turn(work):
+    s = Script(cwd=str(work), tools=[TOOL])
+    s.user("Go on")
+    s.assistant("", [(TOKEN, {"path": "x"})])
+    unanswered = s.save(work.parent / "unanswered.jsonl")
+    stopped = work.parent / "stopped.jsonl"
+    stopped.write_text(session(work).read_text().replace('"stop"', json.dumps(TOKEN)))
+    for file in (unanswered, stopped):
+        for words in (["good", "--session"], ["correction", "no", "--session"], ["import", "--tag", "good"]):
+            report = ask(work, *words, str(file))
+            assert TOKEN not in str(report)
+        assert "<secret:github-token:1>" in str(report)
+    assert TOKEN.encode() not in on_disk(work)
+    assert any("<secret:github-token:1>" in refusal.reason for refusal in Project.at(work).refusals())
+
+
+def test_a_secret_in_the_name_of_a_model_or_of_a_session_is_one(work):
+    file = session(work)
+    first, *lines = map(json.loads, file.read_text().splitlines())
+    lines[-1]["message"]["model"] = f"proxy/{TOKEN}"
+    file.write_text("\n".join(map(json.dumps, [first | {"id": f"s-{TOKEN}"}, *lines])) + "\n")
+    assert ask(work, "good", "--session", str(file)).exit_code == 0
+    [row] = Project.at(work).pool.rows()
+    named = [row.source.session.removeprefix("s-"), row.source.models[-1].rpartition("/")[2]]
+    assert PLACEHOLDER.fullmatch(named[0])
+    assert named[0] == named[1]
+    assert TOKEN.encode() not in on_disk(work)
+
+
 def test_a_turn_and_what_is_said_of_it_agree_on_their_placeholders(work):
     file = session(work, answer=f"Yes: {TOKEN}")
     report = ask(work, "correction", f"it said {TOKEN}", "--as", f"Never say {PASSWORD}", "--session", str(file))
@@ -108,6 +142,30 @@ def test_a_turn_and_what_is_said_of_it_agree_on_their_placeholders(work):
     assert opened.words == f"it said {named['github-token']}"
     assert good.messages[-1]["content"] == opened.answer == f"Never say {named['env-db-password']}"
     assert report.exit_code == 0
+
+
+def test_what_the_words_of_a_correction_show_is_taken_out_of_the_turn_too(work):
+    (work / ".env").unlink()
+    file = session(work, question="Is riverbed-41x7 right?", answer="It is riverbed-41x7.")
+    report = ask(work, "correction", 'never show it: password = "riverbed-41x7"', "--session", str(file))
+    assert report.exit_code == 0
+    assert b"riverbed-41x7" not in on_disk(work)
+    ask(work, "privacy", "policy", "refuse")
+    other = session(work, "u.jsonl", "Another question?", "Another answer.")
+    other.write_text(other.read_text().replace(TOKEN, "nothing"))
+    refused = ask(work, "correction", "no", "--as", f"Use {TOKEN}", "--session", str(other))
+    assert refused.exit_code == 2
+    assert "github-token at answer" in refused.title
+
+
+@pytest.mark.parametrize("key", [b"", b"short", b"\xff" * 64])
+def test_a_key_of_fingerprints_that_is_none_is_refused(work, key):
+    ask(work, "privacy", "scan", "--pool")
+    path = machine_home() / "fingerprint.key"
+    path.write_bytes(key)
+    report = ask(work, "privacy", "scan", "--pool")
+    assert report.exit_code == 1
+    assert "fingerprint.key is damaged" in report.title
 
 
 def test_a_project_that_refuses_keeps_no_such_turn(work):
@@ -137,6 +195,17 @@ def test_a_project_that_asks_does_as_it_is_told(work):
     assert TOKEN in row.messages[3]["content"]
     assert len(Project.at(work).settings().allowed) == 2
     assert good(work, answers=[]).title == "Already tagged: nothing added"
+
+
+def test_without_a_key_nothing_is_allowed(work):
+    assert good(work).exit_code == 0
+    ask(work, "privacy", "scan", str(session(work)))
+    (machine_home() / "fingerprint.key").write_bytes(b"")
+    ask(work, "privacy", "policy", "ask")
+    for choice in ("They are no secrets", "Keep the turn without"):
+        good(work, answers=[("select", choice)])
+    assert TOKEN.encode() not in on_disk(work)
+    assert not Sources({}, frozenset({""})).allows(TOKEN)
 
 
 def test_an_allowed_one_is_found_no_more_until_it_is_taken_off_the_list(work):
@@ -293,3 +362,105 @@ def test_what_is_shown_of_a_project(work):
     assert shown.data["env_files"] == [".env"]
     assert "env-db-password" in shown.data["exact"]
     assert PASSWORD not in str(shown)
+
+
+def test_the_old_bytes_of_a_row_that_was_mended_before_go_when_that_is_asked_later(work, monkeypatch):
+    old = kept_before_the_rule(work, monkeypatch)
+    ask(work, "privacy", "redact", old.id)
+    refusal = ask(work, "privacy", "redact", old.id, "--erase", "--yes")
+    project = Project.at(work)
+    [new] = project.pool.rows()
+    assert refusal.next_step.startswith(f"machine privacy redact {new.id} --erase")
+    report = ask(work, "privacy", "redact", new.id, "--erase", "--yes")
+    assert (report.data["erased"], list(project.pool.rows())) == (1, [new])
+    assert b"a-name-of-the-house-77" not in on_disk(work)
+    ledger = Ledger(project)
+    assert rows_of(ledger, ledger.read().corrections[0].opened.rows) == [new]
+    assert ask(work, "privacy", "redact", "--all", "--erase", "--yes").title.startswith("No secret found")
+
+
+def test_the_bytes_of_a_mended_row_are_erased_and_the_correction_of_what_stands_for_it_stays(work, monkeypatch):
+    old = kept_before_the_rule(work, monkeypatch)
+    ask(work, "privacy", "redact", old.id)
+    report = ask(work, "privacy", "erase", old.id, old.id[:20], "--yes")
+    assert (report.data["rows"], report.data["corrections"], report.data["erased"]) == ([old.id], [], 1)
+    project = Project.at(work)
+    ledger = Ledger(project)
+    [correction] = ledger.read().corrections
+    [new] = project.pool.rows()
+    assert rows_of(ledger, correction.opened.rows) == [new]
+    assert ask(work, "privacy", "erase", new.id, "--yes").data["corrections"] == [correction.id]
+
+
+def test_a_link_to_a_mended_row_that_is_erased_is_taken_back(work):
+    file = session(work)
+    ask(work, "correction", "no", "--as", "It is a-name-of-the-house-77.", "--session", str(file))
+    project = Project.at(work)
+    (work / ".env").write_text("HOUSE_TOKEN=a-name-of-the-house-77\n")
+    [good] = project.pool.rows("good")
+    ask(work, "privacy", "redact", good.id)
+    [mended] = project.pool.rows("good")
+    assert mended.id != good.id
+    assert ask(work, "privacy", "erase", mended.id, "--yes").exit_code == 0
+    [correction] = Ledger(project).read().corrections
+    assert (correction.state, correction.link) == ("open", None)
+
+
+@pytest.mark.parametrize("word", ["redact", "erase"])
+def test_an_empty_id_names_nothing_though_there_is_one_row_alone(work, word):
+    assert good(work).exit_code == 0
+    report = ask(work, "privacy", word, "", "--yes")
+    assert (report.exit_code, Project.at(work).pool.counts()) == (2, {"good": 1})
+
+
+def test_a_correction_whose_words_name_an_erased_one_stays(work):
+    first = ask(work, "correction", "no", "--session", str(session(work, "1.jsonl", "The first question?")))
+    words = f"as in {first.data['correction']['correction']}"
+    ask(work, "correction", words, "--session", str(session(work, "2.jsonl", "The second question?", "Another.")))
+    one, two = Ledger(Project.at(work)).read().corrections
+    assert ask(work, "privacy", "erase", one.id, "--yes").exit_code == 0
+    [left] = Ledger(Project.at(work)).read().corrections
+    assert (left.id, left.opened.words) == (two.id, words)
+
+
+def test_parts_of_one_turn_are_mended_together(work):
+    s = Script(cwd=str(work), tools=[TOOL])
+    s.user("Which one?")
+    call = s.assistant("Looking for villa9rosebud7.", [("c1", {"path": "x"})])
+    s.result("c1", "more-of-it-9")
+    s.entry("compaction", summary="S", firstKeptEntryId=call, tokensBefore=9, systemMessage=s.entries[0]["message"])
+    s.assistant("It is villa9rosebud7.")
+    assert ask(work, "good", "--session", str(s.save(work.parent / "s.jsonl"))).exit_code == 0
+    project = Project.at(work)
+    assert [row.source.part for row in project.pool.rows()] == [0, 1]
+    (work / ".env").write_text("HOUSE_TOKEN=villa9rosebud7\nMORE_TOKEN=more-of-it-9\n")
+    assert len(ask(work, "privacy", "redact", "--all").data["mended"]) == 2
+    first, second = project.pool.rows()
+    [house] = {match.group() for match in PLACEHOLDER.finditer(str(first.messages))}
+    assert house in second.messages[-1]["content"]
+    assert len({match.group() for match in PLACEHOLDER.finditer(str(second.messages))}) == 2
+
+
+def test_a_row_that_is_tagged_anew_while_the_pool_is_mended_stops_no_other(work, monkeypatch):
+    s = Script(cwd=str(work), tools=[TOOL])
+    for number in (1, 2):
+        s.user(f"Question {number}?")
+        s.assistant(f"It is a-name-of-the-house-{number}7.")
+    ask(work, "import", str(s.save(work.parent / "s.jsonl")), "--tag", "good")
+    (work / ".env").write_text("A_TOKEN=a-name-of-the-house-17\nB_TOKEN=a-name-of-the-house-27\n")
+    project = Project.at(work)
+    first, second = project.pool.rows()
+    supersede = Pool.supersede
+
+    def meanwhile(pool, row):
+        """Somebody tags the first turn bad, just before its mended row is written."""
+        monkeypatch.setattr(Pool, "supersede", supersede)
+        pool.append(replace(first, id=new_id(), tag="bad"))
+        supersede(pool, row)
+
+    monkeypatch.setattr(Pool, "supersede", meanwhile)
+    report = ask(work, "privacy", "redact", "--all")
+    assert report.data["retagged"] == [first.id]
+    assert [each["old"] for each in report.data["mended"]] == [second.id]
+    assert "tagged anew" in " ".join(report.notes)
+    assert project.pool.counts() == {"bad": 1, "good": 1}

@@ -2,6 +2,7 @@ import hashlib
 import http.client
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -256,3 +257,18 @@ def test_a_malformed_call_is_the_clients_fault(engine, call):
     messages = [{"role": "user", "content": "a"}, {"role": "assistant", "tool_calls": [call]}]
     status, body = engine.chat(messages=messages)
     assert (status, "malformed" in body["error"]["message"]) == (400, True)
+
+
+def test_many_prompts_at_once_are_each_made_tokens(api):
+    """No tokenizer serves two threads: it raises "Already borrowed"."""
+    model = api.get("/oai/api/v1/models").json()["data"][0]["id"]
+
+    def ask(i):
+        given = {"model": model, "max_tokens": 1, "temperature": 0, "stop": ["\n"]}
+        if i % 3:
+            messages = [{"role": "user", "content": f"number {i} of {j}"} for j in range(9)]
+            return api.post("/oai/api/v1/chat/completions", json=given | {"messages": messages}).status_code
+        return api.post("/oai/api/v1/completions", json=given | {"prompt": f"number {i} " * 40}).status_code
+
+    with ThreadPoolExecutor(40) as crowd:
+        assert set(crowd.map(ask, range(60))) == {200}

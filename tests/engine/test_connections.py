@@ -134,6 +134,25 @@ def test_the_longest_silent_connection_makes_room(url, monkeypatch):
         assert ask(url)[0] == 200
 
 
+def test_a_client_that_opens_a_thousand_at_once_is_heard_on_each(url, monkeypatch):
+    monkeypatch.setattr(connections, "HEAD_SECONDS", 60.0)
+    connections.allow_files()
+    with contextlib.ExitStack() as opened:
+        crowd = [opened.enter_context(reach(url)) for _ in range(1000)]
+        for each in crowd[::50]:
+            each.sendall(HEAD + b"Content-Length: 2\r\n\r\n{}")
+        assert [statuses(each.recv(65536)) for each in crowd[::50]] == [[200]] * 20
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such limits there")
+def test_silent_connections_leave_half_of_the_files_to_the_others(monkeypatch):
+    import resource
+
+    for soft, most in ((256, 128), (1024, 512), (1 << 20, 2048), (resource.RLIM_INFINITY, 2048)):
+        monkeypatch.setattr(resource, "getrlimit", lambda _, soft=soft: (soft, soft))
+        assert connections.most_silent() == most
+
+
 def test_bodies_are_bounded_together(url, monkeypatch):
     monkeypatch.setattr(bodies.wire, "MAX_BODIES", 1000)
     with reach(url) as slow:

@@ -100,7 +100,6 @@ def clock_run(ground: Ground) -> Survived:
 @scenario(
     "a clock that was a year ahead: the newest run, and the list of models",
     slow=True,
-    known="the commands do not yet name a run by the runs that are there",
 )
 def clock_after(ground: Ground) -> Survived:
     _jump(ground, YEAR)

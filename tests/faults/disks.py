@@ -139,7 +139,6 @@ def disk_correction(ground: Ground) -> Survived:
 @scenario(
     "a full disk, at each write of `train sft`",
     slow=True,
-    known="a page without its recipe makes the next `train sft` ask for --force",
 )
 def disk_sft(ground: Ground) -> Survived:
     with small_disk(ground.world.machine, SIZE) as ground.disk:

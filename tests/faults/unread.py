@@ -23,7 +23,7 @@ def _filled(ground: Ground, count: int) -> None:
         ground.project.pool.append(each)
 
 
-@scenario("a full pipe: `machine … | head -1`")
+@scenario("a full pipe: a command whose reader (`| head -1`) goes")
 def reader_leaves(ground: Ground) -> Survived:
     _filled(ground, 60)
     ends = []
@@ -53,7 +53,7 @@ def _closed() -> int:
     return writing
 
 
-@scenario("a full disk behind `machine … > file`")
+@scenario("a full disk behind a command whose output goes to a file")
 def stdout_full(ground: Ground) -> Survived:
     file = str(ground.session())
     ends = []
@@ -101,7 +101,7 @@ def run_unread(ground: Ground) -> Survived:
     )
 
 
-@scenario("a full pipe: `machine train run 2>&1 | head -1`, in mid-run", slow=True)
+@scenario("a full pipe: the reader of `machine train run` goes, in mid-run", slow=True)
 def run_reader_leaves(ground: Ground) -> Survived:
     ground.ready_to_train()
     process = ground.training("--steps=30", stderr=subprocess.STDOUT)

@@ -3,6 +3,7 @@
 import random
 import re
 import sys
+import time
 
 import pytest
 from credentials import HELD_OUT, KINDS, POSITIONS, credential
@@ -146,3 +147,20 @@ def test_equal_texts_and_texts_of_one_batch_each_have_their_findings():
     clean, found = redacted([key, f"x {key}", key, "y" * 100_000, f"{key} z"], Sources.of({}))
     assert clean[:3] + clean[4:] == ["<secret:aws:1>", "x <secret:aws:1>", "<secret:aws:1>", "<secret:aws:1> z"]
     assert [each.place for each in found] == ["[0]", "[1]", "[2]", "[4]"]
+
+
+@pytest.mark.parametrize(
+    "piece", ["eyJ", "eyJ-", "eyJ=", "sk-", "sk-a-" + "b" * 20, "glptt-sk_a-", "token==", "pwd://"]
+)
+def test_no_text_takes_more_than_its_length(piece):
+    text = piece * (60_000 // len(piece)) + " T3BlbkFJ"
+    began = time.process_time()
+    redacted(text, Sources.of({}))
+    assert time.process_time() - began < 3
+
+
+def test_a_web_token_goes_with_its_signature_wherever_it_begins():
+    parts = ["eyJ" + "hbGciOi" * 5, "eyJ" + "zdWIiOi" * 5, "s1gn-ature_" * 3]
+    for before in ("", "session_", "a=", "x-", "\\n", "%20", "é"):
+        assert redacted(f"{before}{'.'.join(parts)} b", Sources.of({}))[0] == f"{before}<secret:jwt:1> b"
+    assert redacted("eyJ" + "hbGciOi" * 900 + "." + parts[1], Sources.of({}))[0] == "<secret:jwt:1>"

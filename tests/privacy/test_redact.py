@@ -140,3 +140,23 @@ def test_what_is_allowed_stays_and_a_fingerprint_says_what_was_found():
 def test_the_place_of_a_secret_in_a_long_text():
     text = f"one\ntwo {GITHUB}\nthree {AWS}"
     assert [(at, f.rule) for at, f in located(text, NOTHING)] == [(8, "github-token"), (text.index(AWS), "aws")]
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "https://h/?" + "".join(f"key{number}=a&" for number in range(40)) + "api_key=",
+        "".join(f"password_len{number}=1;" for number in range(40)) + "password=",
+        *(
+            "**Password:** `",
+            "**Password**: ",
+            "__password__: ",
+            "\x1b[1mpassword\x1b[0m: ",
+            "\\u001b[1mtoken\\u001b[0m=",
+        ),
+        "x=1&client_secret%3D",
+    ],
+)
+def test_a_value_is_found_however_its_name_is_set_off_and_however_many_names_stand_before(before):
+    secret = "q7Zr9xLm2Kp4" + "Vt8Wb3Yn"
+    assert secret not in redacted(f"{before}{secret}`", NOTHING)[0]

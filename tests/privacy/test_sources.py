@@ -5,13 +5,14 @@ import html
 import json
 import shlex
 import subprocess
+import time
 from urllib.parse import quote, quote_plus
 
 import pytest
 
 from machine.home import machine_home
 from machine.privacy.redact import redacted
-from machine.privacy.sources import Sources, of_project
+from machine.privacy.sources import Exact, Sources, of_project
 from machine.privacy.spellings import spellings
 from machine.store.project import Project
 
@@ -54,6 +55,25 @@ def test_names_that_say_secret_count_and_others_do_not():
         "DB_PASS": "postgres", "SECRET": "changeme", "TOKEN": "short",
     }  # fmt: skip
     assert set(values(secret | plain)) == set(secret.values())
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        *("AUTH_BACKEND=sqlalchemy", "AUTH_PROVIDER=keycloak", "KEYCLOAK_REALM=customers", "JWT_AUTH_AUDIENCE=app-v2"),
+        *("API_KEY_HEADER=X-API-Key", "COOKIE_DOMAIN=.example.com", "WEBHOOK_EVENTS=push,pull", "KEY_PREFIX=sessions:"),
+        *("X_TOKEN=function", "X_TOKEN=assistant", "X_KEY=--------", "X_KEY=- - - - -", "X_KEY=xxxxxxxx"),
+        *('X_KEY=({[:,"]})', "WEBHOOK_URL=http://localhost:5678/hooks", "SSH_ASKPASS=/nowhere/askpass"),
+    ],
+)
+def test_what_code_is_full_of_is_no_secret(variable):
+    name, _, value = variable.partition("=")
+    assert values({name: value}) == {}
+
+
+def test_the_url_of_a_webhook_is_one():
+    url = "https://hooks.zapier.com/hooks/catch/" + "1234567/ab3cd5e/"
+    assert values({"ZAP_WEBHOOK_URL": url}) == {url: "env-zap-webhook-url"}
 
 
 def test_the_password_of_a_url_counts_under_any_name():
@@ -125,3 +145,23 @@ def test_the_addresses_are_those_that_git_knows(tmp_path, monkeypatch):
     assert "ada@example.org" not in project.sources().values
     project.set(redact_email=True)
     assert project.sources().values["ada@example.org"].rule == "email"
+
+
+def test_each_value_of_a_variable_that_is_set_twice_counts_and_lines_that_set_none_are_named(tmp_path, capfd, caplog):
+    (tmp_path / ".env").write_text(
+        "A_KEY=old-value-1\nexport A_KEY='new value-2'\nTHIS IS: none\nB_KEY='third-value-3\n"
+    )
+    found = of_project(tmp_path, {})
+    assert set(found.values) == {"old-value-1", "new value-2", "third-value-3"}
+    assert found.left_out == (f"{tmp_path / '.env'}: line 3 is no NAME=VALUE (2 such)",)
+    assert (*capfd.readouterr(), caplog.text) == ("", "", "")
+
+
+def test_many_values_that_begin_alike_take_no_time():
+    values = {f"{'A' * 16}{number:09d}": Exact("env-x") for number in range(20_000)}
+    sources = Sources(values)
+    list(sources.spelt)
+    began = time.process_time()
+    clean, _ = redacted("A" * 20_000 + "000000042", sources)
+    assert clean == "A" * (20_000 - 16) + "<secret:env-x:1>"
+    assert time.process_time() - began < 5

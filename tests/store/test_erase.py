@@ -245,6 +245,19 @@ def test_a_pool_that_was_edited_meanwhile_is_not_overwritten_somewhere_else(pool
     assert pool.path.read_bytes() == edited
 
 
+@pytest.mark.parametrize(
+    ("offset", "length"), [(1 << 62, 9), (1 << 40, 9), (-5, 9), (0, -5), (0, 1 << 60), (0, 1 << 46)]
+)
+def test_a_note_of_places_that_no_log_has_overwrites_nothing(pool, offset, length):
+    before, span = pool.path.read_bytes(), {"offset": offset, "length": length, "id": "t_one_0"}
+    note = {"at": "now", "spans": [span], "size": len(before), "torn_size": 0}
+    pool.path.with_suffix(".erasing").write_text(json.dumps(note))
+    with pytest.raises(StoreError, match=r"damaged|was edited") as fault:
+        pool.append(row("four"))
+    assert "traces.erasing" in fault.value.next_step
+    assert pool.path.read_bytes() == before
+
+
 def test_a_damaged_note_of_what_goes_is_said_and_not_guessed(pool):
     pool.path.with_suffix(".erasing").write_bytes(b'{"at": 3}')
     assert len(ids(pool)) == 3

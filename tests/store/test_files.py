@@ -1,4 +1,11 @@
-from machine.store.files import append_line
+import threading
+import time
+
+import pytest
+
+from machine.errors import StoreError
+from machine.store import files
+from machine.store.files import append_line, locked
 
 
 def test_what_a_crash_left_of_a_line_is_cut_off_and_whole_lines_stay(tmp_path):
@@ -7,3 +14,43 @@ def test_what_a_crash_left_of_a_line_is_cut_off_and_whole_lines_stay(tmp_path):
         log.write_bytes(left)
         append_line(log, b"new", cut_torn=True)
         assert log.read_bytes() == left[: left.rfind(b"\n") + 1] + b"new\n"
+
+
+def test_a_lock_that_goes_round_is_waited_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LOCK_SECONDS", 0.3)
+    done = []
+
+    def take():
+        with locked(tmp_path / "lock"):
+            time.sleep(0.1)
+            done.append(True)
+
+    crowd = [threading.Thread(target=take) for _ in range(10)]
+    for thread in crowd:
+        thread.start()
+    for thread in crowd:
+        thread.join()
+    assert len(done) == 10
+
+
+def test_a_lock_that_one_holds_is_not_waited_for_without_end(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LOCK_SECONDS", 0.2)
+    held, over = threading.Event(), threading.Event()
+
+    def hold():
+        with locked(tmp_path / "lock"):
+            held.set()
+            over.wait(10)
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    held.wait(10)
+    for _ in range(2):
+        began = time.monotonic()
+        with pytest.raises(StoreError, match="held by another process"), locked(tmp_path / "lock"):
+            pass
+        assert time.monotonic() - began < 2
+    over.set()
+    holder.join()
+    with locked(tmp_path / "lock"):
+        pass

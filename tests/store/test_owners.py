@@ -6,6 +6,7 @@ import os
 import pwd
 import stat
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,22 @@ def test_a_folder_that_users_share_is_not_taken_from_them(base, monkeypatch):
     assert mode(base) == 0o1777
 
 
+@pytest.mark.parametrize("name", ["people/me", "people"])
+def test_the_users_home_and_what_is_above_it_are_not_closed_to_others(base, tmp_path, monkeypatch, name):
+    (tmp_path / "people" / "me").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(tmp_path / "people" / "me"))
+    place = tmp_path / name
+    (tmp_path / "alias").symlink_to(place.parent)
+    for given in (place, tmp_path / "alias" / place.name):
+        monkeypatch.setenv("MACHINE_DATA_DIR", str(given))
+        project = Project(tmp_path, given / "project")
+        for act in (partial(project.set, auto=True), partial(project.pool.recent, 1)):
+            refused(act, given, f"MACHINE_DATA_DIR to a folder in {given}")
+    assert mode(place) == 0o755
+    place.chmod(0o700)
+    Project(tmp_path, place / "project").set(auto=True)
+
+
 def test_folders_that_have_become_open_are_closed_again(base):
     private_folder(base / "project" / "blobs")
     for folder in (base, base / "project", base / "project" / "blobs"):
@@ -247,6 +264,21 @@ def test_another_user_can_read_none_of_it_and_keeps_a_store_beside_it(base, tmp_
         os._exit(1)
     assert os.waitpid(child, 0)[1] == 0
     assert project.settings().auto
+
+
+def test_who_has_no_home_folder_is_told_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("MACHINE_DATA_DIR", "~nobody-of-this-name/machine")
+    with pytest.raises(StoreError, match="no home folder") as fault:
+        Project.at(tmp_path)
+    assert "MACHINE_DATA_DIR" in fault.value.next_step
+    monkeypatch.delenv("MACHINE_DATA_DIR")
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(pwd, "getpwuid", {}.__getitem__)
+    with pytest.raises(StoreError, match="no home folder"):
+        Project.at(tmp_path)
+    monkeypatch.setenv("MACHINE_DATA_DIR", str(tmp_path / "home"))
+    (tmp_path / ".git").mkdir()
+    assert Project.at(tmp_path / "below").root == tmp_path
 
 
 def asked_again():

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from machine.capture.rows import Captured
-from machine.errors import Refused
+from machine.errors import Refused, StoreError
 from machine.host import Host
-from machine.privacy.redact import Finding
+from machine.privacy.redact import Finding, redacted
 from machine.privacy.sources import Sources
 from machine.store.project import Project
 from machine.store.settings import Policy
@@ -48,7 +48,7 @@ class Doorkeeper:
             )
         choice = self.host.select(f"The turn holds {said}.", [REDACT, ALLOW, DISCARD])
         if choice == ALLOW:
-            allow(self.project, [finding.fingerprint for finding in captured.findings])
+            allow(self.project, [finding.fingerprint for finding in captured.findings if finding.fingerprint])
             return build(self.project.sources())
         if choice != REDACT:
             raise Refused(f"the turn holds {said}; it is not kept", next_step="machine privacy")
@@ -71,6 +71,16 @@ def allow(project: Project, fingerprints: Sequence[str]) -> None:
     """
     known = project.settings().allowed
     project.set(allowed=tuple(dict.fromkeys([*known, *fingerprints])))
+
+
+def plain(project: Project, reason: str) -> str:
+    """Why something was refused, without the secrets that it may quote; those of the environment, at the least."""
+    try:
+        sources = project.sources()
+    except StoreError:
+        sources = None
+    clean: str = redacted(reason, sources)[0]
+    return clean
 
 
 def spoken(findings: Sequence[Finding]) -> str:

@@ -7,7 +7,7 @@ a part of the turn.
 
 import datetime
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,9 @@ from machine.privacy.redact import Finding, Names, redacted
 from machine.privacy.sources import Sources
 from machine.report import one_line
 from machine.trace import Edit, Row, Source, Tag, digest, well_formed
+
+_NAMED = ("cwd", "file", "session", "models", "host_version")
+"""What a row's source says that others wrote; the ids of entries are what a turn is known by."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +78,12 @@ def capture(
     answer: str | None = None,
     recorder: Recorder | None = None,
     sources: Sources | None = None,
+    said: Mapping[str, str] | None = None,
 ) -> Captured:
     """The last turn before `leaf`; `answer` replaces the text of its last assistant message, whose calls stay.
 
     A turn that is tagged bad may have been stopped by the user. Its secrets are replaced, `sources` among them (None:
-    those of this process's environment).
+    those of this process's environment). What the user has `said` of it beside, by what it is, shows secrets too.
 
     Raises:
         Refused: the turn cannot be rebuilt exactly, or nothing in it can be learnt; the message names the entry.
@@ -87,7 +91,7 @@ def capture(
     """
     branch = session.path(leaf)
     turn = last_turn(branch, stopped=tag == "bad")
-    return capture_turn(branch, turn, tag=tag, note=note, answer=answer, recorder=recorder, sources=sources)
+    return capture_turn(branch, turn, tag=tag, note=note, answer=answer, recorder=recorder, sources=sources, said=said)
 
 
 def capture_turn(
@@ -99,21 +103,26 @@ def capture_turn(
     answer: str | None = None,
     recorder: Recorder | None = None,
     sources: Sources | None = None,
+    said: Mapping[str, str] | None = None,
 ) -> Captured:
     """One turn of a branch.
 
     Raises:
-        Refused, SessionFault: as `capture`.
+        Refused, SessionFault: as `capture`. What a refusal says of the turn has no secret in it.
     """
     recorder, names = recorder or Recorder(), Names()
+    sources = Sources.of(os.environ) if sources is None else sources
     try:
         stretches = list(_stretches(branch, turn, answer, recorder))
         rows = [_row(branch, turn, each, part, tag, note, answer, recorder) for part, each in enumerate(stretches)]
-        rows, found = without_secrets(rows, Sources.of(os.environ) if sources is None else sources, names)
+        told = redacted(well_formed(dict(said or {})), sources, names)[1]
+        rows, found = without_secrets(rows, sources, names)
+    except Refused as refusal:
+        raise type(refusal)(redacted(refusal.message, sources)[0], next_step=refusal.next_step) from None
     except RecursionError as error:
         raise Refused("the turn holds JSON that is nested too deep", next_step="tag another turn") from error
     pictures = {name: held for each in stretches for name, held in each.built.pictures.items()}
-    return Captured(rows, pictures, found, names)
+    return Captured(rows, pictures, [*told, *found], names)
 
 
 def without_secrets(rows: Sequence[Row], sources: Sources, names: Names) -> tuple[list[Row], list[Finding]]:
@@ -135,7 +144,7 @@ def _told(row: Row) -> dict[str, Any]:
         "messages": list(row.messages),
         "tools": list(row.tools),
         "note": row.note,
-        "source": {"cwd": row.source.cwd, "file": row.source.file},
+        "source": {name: getattr(row.source, name) for name in _NAMED},
         "edits": [edit.detail for edit in row.edits],
     }
 
@@ -149,12 +158,13 @@ def _changed(row: Row, clean: dict[str, Any], found: Sequence[Finding]) -> Row:
     edits = [
         msgspec.structs.replace(edit, detail=detail) for edit, detail in zip(row.edits, clean["edits"], strict=True)
     ]
+    named = {**clean["source"], "models": tuple(clean["source"]["models"])}
     return msgspec.structs.replace(
         row,
         messages=messages,
         tools=tools,
         note=clean["note"],
-        source=msgspec.structs.replace(row.source, **clean["source"]),
+        source=msgspec.structs.replace(row.source, **named),
         digest=digest(messages, tools, row.target),
         edits=(*edits, *(Edit("redacted", str(finding)) for finding in found)),
     )

@@ -65,7 +65,7 @@ def correction(
         return _resumed(host, resume, wanted)
     tagging = source(host, "correction", file, leaf, no_prompt)
     with refused_noted(tagging):
-        captured = tagging.capture("bad", note)
+        captured = tagging.capture("bad", note, said={"words": " ".join(words), "answer": answer or ""})
     if out is not None:
         sources = tagging.project.sources()
         replaced = [] if answer is None else [with_answer(captured.rows, answer, sources, captured.names)]

@@ -1,7 +1,7 @@
 """`privacy redact` and `privacy erase`: secrets out of rows that are kept already, and rows out of the pool."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,12 @@ from machine.errors import Refused, UsageError
 from machine.host import Host
 from machine.report import Report
 from machine.store.files import locked
+from machine.store.mends import Mend
 from machine.store.project import Project
 from machine.trace import Row
 
 if TYPE_CHECKING:
-    from machine.correction.ledger import Correction
+    from machine.correction.ledger import Correction, Ledger
     from machine.privacy.redact import Names
 
 _SNIPPET = 120
@@ -34,28 +35,33 @@ _IMAGE = re.compile("[0-9a-f]{64}")
 @click.pass_obj
 def redact(host: Host, ids: tuple[str, ...], every: bool, erase: bool, yes: bool) -> Report:
     """Take the secrets out of rows that are in the pool: a mended row stands for each. ID begins a row's id."""
-    if bool(ids) == every:
+    if bool(ids) == every or "" in ids:
         raise UsageError("name rows by their ids, or say --all", next_step="machine privacy scan --pool")
     project = Project.at(host.cwd)
     rows = _in_force(project, ids)
     if erase:
         words = f"machine privacy redact {'--all' if every else ' '.join(ids)} --erase --yes"
         consent(host, yes, "Overwrite the old bytes?", f"the old bytes of what is mended in {project.folder}", words)
-    mended, held = _mended(project, rows)
+    mended, retagged, held = _mended(project, rows)
     ledger = _ledger(project) if every else 0
-    erased = project.pool.erase([old.id for old, _ in mended], superseded=True) if erase and mended else 0
+    old = _mended_before(project, rows) | {old.id for old, _ in mended} if erase else set()
+    erased = project.pool.erase(sorted(old), superseded=True) if old else 0
     spellings = [bytes_ for secret in held.known for bytes_ in _spelt(secret)]
     lines = [f"{old.id} is {new.id} now: {_said(old, new)}" for old, new in mended]
+    lines += [f"{id} was tagged anew meanwhile, and is as it was: run this again" for id in retagged]
     lines += [f"{ledger} line(s) of corrections.jsonl mended"] if ledger else []
+    lines += [f"{erased} old line(s) of rows that were mended before overwritten"] if erased and not mended else []
     elsewhere = [str(path) for path in _elsewhere(project, spellings)] if mended else []
     data = {
         "mended": [{"old": old.id, "new": new.id} for old, new in mended],
         "ledger": ledger,
+        "retagged": retagged,
         "erased": erased,
         "elsewhere": elsewhere,
     }
     notes = [*shown(lines), *_left(project, mended, elsewhere, erase)]
-    title = f"{len(mended)} row(s) mended" if mended or ledger else "No secret found in these rows; nothing changed"
+    changed = mended or ledger or erased or retagged
+    title = f"{len(mended)} row(s) mended" if changed else "No secret found in these rows; nothing changed"
     return Report(title=title, notes=notes, data=data, next_step="machine privacy scan --pool")
 
 
@@ -73,8 +79,8 @@ def erase(host: Host, ids: tuple[str, ...], yes: bool) -> Report:
     images = {name for row in rows for name in _IMAGE.findall(str(row.messages))}
     with locked(project.pool.lock):
         project.forgotten.note([row.source.entries for row in rows])
+    lines = _forget(project, corrections, {row.id for row in rows})  # first: after a crash, the rows still name them
     erased = project.pool.erase([row.id for row in rows], superseded=True) if rows else 0
-    lines = _forget(project, corrections, [row.id for row in rows])
     unused = images - project.pool.names_blobs(images)
     gone = project.blobs.erase(sorted(unused)) if unused else 0
     elsewhere = [str(path) for path in _elsewhere(project, sought)]
@@ -110,29 +116,48 @@ def _in_force(project: Project, ids: Sequence[str]) -> list[Row]:
             old = project.pool.get(prefix)
             raise Refused(
                 f"{old.id} counts no more: a later row of its turn stands for it",
-                next_step=f"machine privacy erase {old.id}",
+                next_step=f"machine privacy redact {project.mends.heirs(old.id)[0]} --erase, which overwrites it too"
+                if len(project.mends.heirs(old.id)) > 1
+                else f"machine privacy erase {old.id}",
             )
     return found
 
 
-def _mended(project: Project, rows: Iterable[Row]) -> "tuple[list[tuple[Row, Row]], Names]":
-    """The rows that held secrets, each with the one that stands for it now; and all that was found, in memory."""
+def _mended(project: Project, rows: Iterable[Row]) -> "tuple[list[tuple[Row, Row]], list[str], Names]":
+    """The rows that held secrets, each with the one that stands for it now; those that could not be mended, since they
+    count no more; and all that was found, in memory. What one row of a turn shows to be a secret goes from all of them.
+    """
     from machine.capture.rows import new_id, now, without_secrets
     from machine.privacy.redact import Names
-    from machine.store.mends import Mend
 
-    sources, mended, held = project.sources(), [], Names()
+    sources, held = project.sources(), Names()
+    mended, retagged = list[tuple[Row, Row]](), list[str]()
+    turns: dict[tuple[str, ...], list[Row]] = {}
     for row in rows:
+        turns.setdefault(row.source.entries, []).append(row)
+    for turn in turns.values():
         names = Names()
-        [clean], found = without_secrets([row], sources, names)
+        clean, _ = without_secrets(turn, sources, names)
         held.known |= names.known
-        if found:
-            new = structs.replace(clean, id=new_id())
+        for old, new in zip(turn, clean, strict=True):
+            if new is old:
+                continue
+            new = structs.replace(new, id=new_id())
             with locked(project.pool.lock):
-                project.mends.note(Mend(row.id, new.id, now()))
-            project.pool.supersede(new)
-            mended.append((row, new))
-    return mended, held
+                project.mends.note(Mend(old.id, new.id, now()))
+            try:
+                project.pool.supersede(new)
+            except Refused:
+                retagged.append(old.id)
+            else:
+                mended.append((old, new))
+    return mended, retagged, held
+
+
+def _mended_before(project: Project, rows: Iterable[Row]) -> set[str]:
+    """The ids of older rows that some of the rows stand for, since they were mended."""
+    ids, known = {row.id for row in rows}, project.mends.all()
+    return {old for old in known if old not in ids and ids & {*project.mends.heirs(old)}} if known else set()
 
 
 def _ledger(project: Project) -> int:
@@ -145,26 +170,31 @@ def _named(project: Project, ids: Sequence[str]) -> "tuple[list[Correction], lis
     """What is to be erased: rows, and the corrections that were named or that reject one of the rows."""
     from machine.correction.ledger import Ledger
 
+    if "" in ids:
+        raise UsageError("an id is empty", next_step="machine tagged")
     ledger = Ledger(project)
     corrections = [ledger.find(id) for id in ids if id.startswith("c_")]
-    rows = [project.pool.get(id) for id in ids if not id.startswith("c_")]
+    rows = list({row.id: row for row in [project.pool.get(id) for id in ids if not id.startswith("c_")]}.values())
     gone = {row.id for row in rows}
-    opened = [each for each in ledger.read().corrections if _rejected(project, each) & gone]
+    opened = [each for each in ledger.read().corrections if _names(ledger, each.opened.rows, gone)]
     return list({each.id: each for each in [*corrections, *opened]}.values()), rows
 
 
-def _rejected(project: Project, correction: "Correction") -> set[str]:
-    return {heir for id in correction.opened.rows for heir in project.mends.heirs(id)}
+def _names(ledger: "Ledger", ids: Sequence[str], rows: Set[str]) -> bool:
+    """Whether an event that names rows by `ids` is of one of `rows`: those that stand for them now."""
+    from machine.correction.link import rows_of
+
+    return bool(rows) and not rows.isdisjoint(row.id for row in rows_of(ledger, ids))
 
 
-def _forget(project: Project, corrections: "Sequence[Correction]", rows: Sequence[str]) -> int:
-    """Erases corrections, and takes back the links of others to rows that are gone."""
+def _forget(project: Project, corrections: "Sequence[Correction]", rows: Set[str]) -> int:
+    """Erases corrections, and takes back the links of others to rows that are to go."""
     from machine.correction.ledger import Ledger, Unlinked
 
     ledger = Ledger(project)
     lines = ledger.erase([each.id for each in corrections]) if corrections else 0
     for each in ledger.read().corrections:
-        if each.link is not None and set(each.link.rows) & set(rows):
+        if each.link is not None and _names(ledger, each.link.rows, rows):
             ledger.append(Unlinked(correction=each.id))
     return lines
 

@@ -89,7 +89,12 @@ def sft(host: Host, /, file: Path | None, force: bool, **given: str | None) -> R
     project.make()
     private_folder(project.train)
     write_private(page, importlib.resources.files("machine.templates").joinpath(PAGE + ".txt").read_bytes())
-    write_private(recipe, written(config, reasons).encode())
+    try:
+        write_private(recipe, written(config, reasons).encode())
+    except StoreError:  # the same command, given again, is not to meet half of itself
+        if page not in there:
+            page.unlink(missing_ok=True)
+        raise
     shape = (
         f"rank {config.rank}, {planned.steps} steps of {planned.batch_size} datums, "
         f"learning rate {config.learning_rate:g}, {config.test_size} conversations held out"
@@ -128,7 +133,7 @@ def run(host: Host, /, yes: bool, resume: str | None, **given: str | None) -> Re
     resumed = find_run(project.runs, resume) if resume else None
     if resumed:
         resumed.refuse_running()
-    id = resumed.id if resumed else new_id()
+    id = resumed.id if resumed else new_id(project.runs)
     arguments = ["--resume", id] if resumed else ["--run", id]
     arguments += [f"{option(name)}={value}" for name, value in mine.items()]
     watched = Run(project.runs / id)

@@ -1,14 +1,14 @@
 """Turns: what `/good` and `/correction` do the same way, from the session that they are called in to rows."""
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from machine.capture.policy import Doorkeeper
+from machine.capture.policy import Doorkeeper, plain
 from machine.capture.reader import latest, read
 from machine.capture.rows import Captured, Recorder, capture, preview
 from machine.capture.session import Session, live
@@ -36,8 +36,10 @@ class Tagging:
     leaf: str | None
     project: Project
 
-    def capture(self, tag: Tag, note: str | None, answer: str | None = None) -> Captured:
-        """The last turn, as rows that nothing holds yet.
+    def capture(
+        self, tag: Tag, note: str | None, answer: str | None = None, said: Mapping[str, str] | None = None
+    ) -> Captured:
+        """The last turn, as rows that nothing holds yet; `said` is what the user says of it beside its note.
 
         Raises:
             Refused, SessionFault: as `machine.capture.rows.capture`; or the turn holds secrets, and the project's
@@ -53,6 +55,7 @@ class Tagging:
                 answer=answer,
                 recorder=self.recorder,
                 sources=sources,
+                said=said,
             )
 
         return Doorkeeper(self.project, self.host).let_in(build)
@@ -96,7 +99,7 @@ def refused_noted(tagging: Tagging) -> Iterator[None]:
         yield
     except MachineError as error:
         with contextlib.suppress(StoreError):  # what was refused matters more than that it could not be noted
-            tagging.project.refused(tagging.command, error.message)
+            tagging.project.refused(tagging.command, plain(tagging.project, error.message))
         raise
 
 

@@ -259,7 +259,7 @@ class Ledger:
         if not self.path.exists():
             return 0
         with self._locked():
-            return erase_lines(self.path, lambda line: any(id.encode() in line for id in ids))
+            return erase_lines(self.path, lambda line: _is_of(line, ids))
 
     def read(self) -> Read:
         """Every correction.
@@ -343,6 +343,15 @@ def _is_event(line: bytes) -> bool:
     return True
 
 
+def _is_of(line: bytes, ids: Sequence[str]) -> bool:
+    """Whether a line is an event of one of the corrections, or a piece that names one; not where words name it."""
+    try:
+        event: Event = _DECODER.decode(line)
+    except (msgspec.MsgspecError, RecursionError):
+        return any(id.encode() in line for id in ids)
+    return event.correction in ids
+
+
 def _clean(event: _Kind, sources: Sources, names: Names | None) -> _Kind:
     """The event without its secrets. The ledger's own words stay, whatever the user's environment calls a secret."""
     plain = well_formed(msgspec.to_builtins(event))
@@ -368,6 +377,6 @@ def _clean_line(line: bytes, sources: Sources) -> bytes:
     return line if clean == event else canonical(clean)
 
 
-_PROSE = {"question", "words", "answer", "did", "wanted", "reasoning", "reason", "why", "detail"}
-"""The fields of events that hold what somebody wrote."""
+_PROSE = {"question", "words", "answer", "did", "wanted", "reasoning", "reason", "why", "detail", "model"}
+"""The fields of events that hold what somebody wrote, or named."""
 _DECODER = msgspec.json.Decoder(Event)

@@ -89,6 +89,8 @@ class _Meta(msgspec.Struct):
     user_metadata: dict[str, str] | None = None
     expires_at: datetime | None = None
     public: bool = False
+    sha256: dict[str, str] = {}
+    """Of each file (hex), by its name; one saved before there were digests has none."""
 
     @property
     def expired(self) -> bool:
@@ -133,11 +135,13 @@ class Checkpoints:
         parent = private_folder(place.parent)
         temporary = private_folder(parent / f"{_HALF}{secrets.token_hex(6)}")
         try:
-            write_private(temporary / CONFIG, files.config)
-            write_private(temporary / WEIGHTS, files.weights)
-            if files.optimizer is not None:
-                write_private(temporary / OPTIMIZER, files.optimizer)
-            write_private(temporary / META, _json({"time": _now().isoformat(), **meta}))
+            held = {CONFIG: files.config, WEIGHTS: files.weights, OPTIMIZER: files.optimizer}
+            digests = {}
+            for name, data in held.items():
+                if data is not None:
+                    write_private(temporary / name, data)
+                    digests[name] = fingerprint(data)
+            write_private(temporary / META, _json({"time": _now().isoformat(), "sha256": digests, **meta}))
             self._put(temporary, place)
             sync_folder(parent)
         finally:
@@ -173,7 +177,12 @@ class Checkpoints:
 
     def _bytes(self, path: CheckpointPath, name: str) -> bytes:
         with self.open(path, name) as file:
-            return file.read()
+            data = file.read()
+        kept = _read(self.folder(path) / META, _Meta).sha256.get(name)
+        if kept is not None and fingerprint(data) != kept:
+            fault = f"path: {path} is damaged: {name} is not as it was saved"
+            raise NotFound(fault, next_step="copy it again, or delete it")
+        return data
 
     def folder(self, path: CheckpointPath) -> Path:
         """Where a checkpoint lies.
@@ -325,9 +334,9 @@ def expiry(ttl_seconds: int | None) -> str | None:
     return None if ttl_seconds is None else (_now() + timedelta(seconds=ttl_seconds)).isoformat()
 
 
-def fingerprint(weights: bytes) -> str:
-    """SHA-256 (hex) of a weights file: what a chat answer names as its `system_fingerprint`."""
-    return hashlib.sha256(weights).hexdigest()
+def fingerprint(data: bytes) -> str:
+    """SHA-256 (hex) of a file; of the weights it is what a chat answer names as its `system_fingerprint`."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def _now() -> datetime:

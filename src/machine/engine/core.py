@@ -4,12 +4,15 @@
 names begin with `do_` run there.
 """
 
+import asyncio
+import copy
 import functools
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from tinker_cookbook.renderers import Renderer
     from transformers import PreTrainedTokenizerFast as Tokenizer
 
+_T = TypeVar("_T")
 CHAT = "chat"
 """The owner of requests that belong to no session."""
 IDLE_SECONDS = 900.0
@@ -88,6 +92,8 @@ class Engine:
         self.name = self.model.config.name
         self.tokenizer: Tokenizer = load_tokenizer(str(folder))
         self.renderer: Renderer = get_renderer(renderer_name(str(folder)), self.tokenizer)
+        self.writer: Renderer = get_renderer(renderer_name(str(folder)), copy.deepcopy(self.tokenizer))
+        self._writing = ThreadPoolExecutor(1, "prompts")
         self.checkpoints = Checkpoints(state / "checkpoints")
         self.sessions: dict[str, Session] = {}
         self.runs: dict[str, Run] = {}
@@ -108,6 +114,10 @@ class Engine:
         """Bytes of the longest text that is one token."""
         return max(len(token.encode()) for token in self.tokenizer.get_vocab())
 
+    async def write(self, make: Callable[[], _T]) -> _T:
+        """What `make` makes of a prompt with `writer`, alone in its thread: no tokenizer serves two at once."""
+        return await asyncio.get_running_loop().run_in_executor(self._writing, make)
+
     def start(self) -> None:
         """Starts the model thread."""
         self._worker.start()
@@ -115,6 +125,7 @@ class Engine:
     def stop(self) -> None:
         """Answers all who wait, and ends the model thread after the pass or token that it is at, if that is soon."""
         self.futures.close()
+        self._writing.shutdown(wait=False, cancel_futures=True)
         self._worker.join(STOP_SECONDS)
 
     @property

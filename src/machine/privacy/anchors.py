@@ -192,9 +192,7 @@ NEEDS: dict[re.Pattern[str], tuple[_Need, ...]] = {
         _in_shape(b"a" * 6 + b"." + b"a" * 27),
         _search(_shape, rb"\.(?<=a{24}\.)a{6,24}\.a{27}"),
     ),
-    re.compile(r"eyJ[A-Za-z0-9-_=]+\.[A-Za-z0-9-_=]+\.?[A-Za-z0-9-_.+/=]*?"): (_text(b"eyJ"),),
     re.compile(r"[0-9a-z]{32}-us[0-9]{1,2}"): (_search(_any_runs, rb"-us(?<=[0-9a-z]{32}-us)[0-9]"),),
-    re.compile(r"sk-[A-Za-z0-9-_]*[A-Za-z0-9]{20}T3BlbkFJ[A-Za-z0-9]{20}"): (_runs(b"T3BlbkFJ"),),
     re.compile(r"pypi-AgEIcHlwaS5vcmc[A-Za-z0-9-_]{70,}"): (_runs(b"pypi-AgEIcHlwaS5vcmc"),),
     re.compile(r"pypi-AgENdGVzdC5weXBpLm9yZw[A-Za-z0-9-_]{70,}"): (_runs(b"pypi-AgENdGVzdC5weXBpLm9yZw"),),
     re.compile(r"SG\.[a-zA-Z0-9_-]{22}\.[a-zA-Z0-9_-]{43}"): (

@@ -6,6 +6,7 @@ Quotes may be escaped any number of times and line ends spelt, as in JSON inside
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 from machine.privacy.rule import Rule
 from machine.privacy.shapes import changes, is_code, is_marked, is_password, is_scrambled, is_token
@@ -16,12 +17,14 @@ QUOTE = r"""(?:'\\*"'\\*"'|'\\+''|\\*["'`])"""
 """A quote, escaped as often as it may be, or as a shell has one inside single quotes."""
 _SCHEME = r"(?:(?:[Bb]earer|[Tt]oken|[Bb]asic) |base64:)?+"
 _TYPE = r"\??:[ \t]?[&*]?[A-Za-z_][A-Za-z_.\[\]<>|&' ,]{0,40}+=[ \t]*"
-_ASSIGN = rf"{_TYPE}|[ \t]*(?:=>|:=|\|\|=|\?\?=|\?=|!?={{1,3}}|:(?!:)|<-)[ \t]*"
+_MARKUP = r"(?:\*\*|__|(?:\x1b|\\+u001[bB]|\\+x1[bB]|\\+033)\[[0-9;]{0,12}m)?+"
+"""What makes a name bold, in Markdown or on a terminal."""
+_ASSIGN = rf"{_TYPE}|[ \t]*(?:=>|:=|\|\|=|\?\?=|\?=|!?={{1,3}}|:(?!:)|<-|%3[dD]){_MARKUP}[ \t]*"
 _LINE = rf"{GAP}{{1,8}}(?:[0-9]+(?:\t|\\+t)|[+>|])?{GAP}{{0,8}}"
 _PAIR = rf"{GAP}{{0,8}},{GAP}{{0,8}}{QUOTE}[vV]alue{QUOTE}[ \t]*[:=][ \t]*|{_LINE}value:[ \t]+|{GAP}{{1,8}}value="
 _QUOTED = rf"[bBrRuUfF@]?(?P<quote>{QUOTE}){_SCHEME}(?P<quoted>(?:(?!(?<!\\)(?P=quote))[^\s\x00]){{8,1500}}+)(?P=quote)"
 _AFTER = re.compile(
-    rf"(?P<tail>[\w.-]{{0,40}}+)(?P<close>{QUOTE})?+[\])]?+"
+    rf"(?P<tail>[\w.-]{{0,40}}+)(?P<close>{QUOTE})?+[\])]?+{_MARKUP}"
     rf"(?:(?P<pair>{_PAIR})|(?P<assign>{_ASSIGN})|(?P<comma>,[ \t]*)|(?P<tag>>)"
     rf"|(?P<says>[ \t]+(?:is|was)(?: now)?:?[ \t]+)|(?P<space>[ \t]+))"
     rf"(?:{_QUOTED}|{_SCHEME}(?P<bare>[^\s\"'`\\<>]{{8,1500}}+))",
@@ -72,6 +75,8 @@ class Assigned(Rule):
     """
 
     password: bool = False
+    NESTED: ClassVar[int] = 64
+    """A query may have that many names before the one that counts; a match is short."""
 
     def of(self, match: re.Match[str]) -> Iterator[str]:
         """The value, unless the name or the value says that it is none."""

@@ -16,8 +16,9 @@ from machine.privacy.anchors import possible
 from machine.privacy.patterns import SHORTEST, rules
 from machine.privacy.sources import Sources
 from machine.privacy.spellings import spellings
+from machine.privacy.structure import FIXED, distinct, is_json, still_json
 
-PLACEHOLDER = re.compile(r"<secret:([a-z0-9-]+):(\d+)>")
+PLACEHOLDER = re.compile(r"<secret:([a-z0-9-]+):([0-9]{1,9})>")
 _LINE_ENDS = re.compile(r"((?:[ \t]*(?:\r?\n|(?:\\+r)?\\+n))+[ \t]*)")
 """Also as JSON text spells them, at any depth."""
 _BATCH = 64 * 1024
@@ -106,14 +107,17 @@ class _Redactor:
                 return self.text(value, place)
             case list() | tuple():
                 return [self.value(item, f"{place}[{i}]") for i, item in enumerate(value)]
+            case int() | float() if not isinstance(value, bool):
+                text = self.text(repr(value), place)
+                return value if text == repr(value) else text
             case dict():
-                clean = {key: self.text(key, place) for key in value}
+                clean = distinct({key: self.text(key, place) for key in value})
                 return {clean[k]: self.value(v, f"{place}.{clean[k]}".lstrip(".")) for k, v in value.items()}
             case _:
                 return value
 
     def text(self, text: str, place: str) -> str:
-        if len(text) < 2:
+        if len(text) < 2 or text in FIXED:
             return text
         if text not in self._seen:
             self._seen[text] = self._replaced(text)
@@ -123,13 +127,17 @@ class _Redactor:
 
     def _replaced(self, text: str) -> tuple[str, list[_Secret]]:
         """A text without its secrets, and those that it held; where two overlap, the longer stands for both."""
-        parts, found, end = list[str](), list[_Secret](), 0
-        for start, stop, secret in _merged(self._spans(text)):
+        parts, spans, end = list[str](), list[tuple[int, int, str]](), 0
+        merged = _merged(self._spans(text))
+        for start, stop, secret in merged:
             stand_in = self.names.of(secret.value, secret.rule)
             parts += [text[end:start], _in_lines(text[start:stop], stand_in)]
-            found += [secret] if secret not in found else []
+            spans.append((start, stop, stand_in))
             end = stop
-        return "".join([*parts, text[end:]]), found
+        clean = "".join([*parts, text[end:]])
+        if spans and is_json(text) and not is_json(clean):
+            clean = still_json(text, spans)
+        return clean, list(dict.fromkeys(secret for _, _, secret in merged))
 
     def _spans(self, text: str) -> Iterator[tuple[int, int, _Secret]]:
         for start, spelling in self._begins(text):
@@ -145,17 +153,17 @@ class _Redactor:
                 yield start, spelling
                 start = text.find(spelling, start + len(spelling))
         for start in range(len(text) - SHORTEST + 1) if self._many else ():
-            for spelling in self._many.get(text[start : start + SHORTEST], ()):
-                if text.startswith(spelling, start):
+            for length in self._many.get(text[start : start + SHORTEST], ()):
+                if (spelling := text[start : start + length]) in self.secrets:
                     yield start, spelling
 
     @cached_property
-    def _many(self) -> dict[str, list[str]]:
-        """Secrets by how they begin, where there are so many that looking for each would take longer."""
-        found: dict[str, list[str]] = {}
+    def _many(self) -> dict[str, set[int]]:
+        """How long secrets are, by how they begin, where there are so many that looking for each would take longer."""
+        found: dict[str, set[int]] = {}
         for spelling in self.secrets if len(self.secrets) > _MANY else ():
             if len(spelling) >= SHORTEST:
-                found.setdefault(spelling[:SHORTEST], []).append(spelling)
+                found.setdefault(spelling[:SHORTEST], set()).add(len(spelling))
         return found
 
     @cached_property
@@ -219,13 +227,15 @@ def _stands_alone(text: str, start: int, stop: int) -> bool:
 
 
 def _texts(value: Any) -> set[str]:
-    """Every text in a JSON value that is long enough to hold a secret, keys too."""
+    """Every text in a JSON value that is long enough to hold a secret, keys and numbers too."""
     found: set[str] = set()
     waiting = [value]
     while waiting:
         item = waiting.pop()
         if isinstance(item, str):
             found.add(item)
+        elif isinstance(item, int | float):
+            found.add(repr(item))
         elif isinstance(item, dict):
             found.update(item)
             waiting.extend(item.values())

@@ -4,12 +4,10 @@ import functools
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 SHORTEST = 8
 """Characters of the shortest secret."""
-NESTED = 16
-"""So many matches that begin inside another are looked at: `token=token=...` may go on without end."""
 LEFT = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9A-F]{2})|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m))"
 """Where a token may begin: not within a word, but for the end of an escape (JSON's, a URL's, a terminal's colour)."""
 
@@ -32,6 +30,8 @@ class Rule:
     leading: bool = False
     view: View = "text"
     real: Callable[[str], bool] | None = None
+    NESTED: ClassVar[int] = 16
+    """So many matches that begin inside another are looked at: `token=token=...` may go on without end."""
 
     @functools.cached_property
     def encoded(self) -> tuple[bytes, ...]:
@@ -54,7 +54,7 @@ class Rule:
         end = inside = 0
         for at in sorted(set(places(within, self.anchors))):
             inside = inside + 1 if at < end else 0
-            if inside <= NESTED and (match := self.pattern.match(text, at)):
+            if inside <= self.NESTED and (match := self.pattern.match(text, at)):
                 yield match
                 end = max(end, match.end())
 

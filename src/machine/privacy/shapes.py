@@ -23,7 +23,7 @@ _WEAK = re.compile(
     r"|super|very|top|strong|long|random|secure|local(?:host)?|dev(?:elopment)?|prod(?:uction)?|change",
     re.IGNORECASE,
 )
-_LOOKED_AT = 256
+LOOKED_AT = 256
 """Characters at a value's beginning that tell what kind it is of."""
 _SPACE = re.compile(r"\s")
 _LETTER = re.compile(r"[^\W\d_]")
@@ -139,7 +139,7 @@ def _is_full_of_marks(value: str) -> bool:
 
 def is_token(value: str) -> bool:
     """A value that a machine made: 16 or more characters without spaces, mixed, no place and no code."""
-    begin = value[:_LOOKED_AT]
+    begin = value[:LOOKED_AT]
     return (
         len(value) >= 16
         and not _SPACE.search(value)
@@ -154,7 +154,7 @@ def is_password(value: str) -> bool:
     """A value that a person or a machine made: 8 or more characters, with letters and with digits or marks."""
     if _SPACE.search(value):
         return False
-    value = value[:_LOOKED_AT]
+    value = value[:LOOKED_AT]
     if is_placeholder(value) or not _LETTER.search(value) or is_weak(value) or is_place(value):
         return False
     digits = sum(c.isdigit() for c in value)

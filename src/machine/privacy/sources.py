@@ -23,17 +23,24 @@ from machine.privacy.spellings import spellings
 
 HOME, EMAIL = "home", "email"
 _SECRET_NAME = re.compile(
-    r"KEY(?!BOARD|RING|MAP)|TOKEN(?!IZER)|SECRET|PASS(?!IVE|ENGER)|(?<=.)PWD|CREDENTIAL|AUTH(?!OR)|COOKIE|WEBHOOK|_DSN",
+    r"KEY(?!BOARD|RING|MAP|CLOAK)|TOKEN(?!IZER)|SECRET|PASS(?!IVE|ENGER|PORT)|(?<=.)PWD|CREDENTIAL|AUTH(?!OR)|COOKIE"
+    r"|WEBHOOK|_DSN",
     re.IGNORECASE,
 )
 _NAMES_NO_SECRET = re.compile(
-    r"PUBLIC|_(?:ID|NAME|USER|FILE|PATH|DIR|URL|URI|TYPE|METHOD|MODE|HOST|ALGORITHM|SOCK)$", re.IGNORECASE
+    r"PUBLIC|ASKPASS$|_(?:ID|NAME|USER|FILE|PATH|DIR|URL|URI|TYPE|METHOD|MODE|HOST|ALGORITHM|SOCK|ALG|AUDIENCE|BACKEND"
+    r"|DOMAIN|DRIVER|ENDPOINT|ENGINE|EVENTS|EXPIRES|EXPIRES_IN|EXPIRY|EXPIRATION|HASHER|HEADER|ISSUER|LIFETIME|MANAGER"
+    r"|PREFIX|PROVIDERS?|REALM|REGION|SAMESITE|SCOPES?|STORE|STRATEGY|TTL|VERSION)$",
+    re.IGNORECASE,
 )
+_WEBHOOK_URL = re.compile(r"WEBHOOK.*_(?:URL|URI|ENDPOINT)$", re.IGNORECASE)
+_HELD_BY_PATH = re.compile(r"://[^/]+/.*(?=[A-Za-z0-9_-]{6})[A-Za-z_-]*[0-9]")
 _EVERYDAY = frozenset(
     """
     password passw0rd changeme changeit postgres postgresql username testtest test1234 12345678 123456789 1234567890
     localhost disabled required optional undefined development production staging internal external filesystem
     keychain keyring anonymous placeholder mysecret mypassword secret123 password1 password123 administrator
+    assistant function messages content arguments parameters description properties required thinking
     """.split()  # noqa: SIM905 (a list of words is read as one)
 )
 """Values that stand where a secret may and are everybody's: taking them out of a text would hide nothing."""
@@ -70,7 +77,7 @@ class Sources:
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> "Sources":
         """Those of an environment alone."""
-        return cls({value: Exact(f"env-{_word(name)}") for name, value in _secrets(environ)})
+        return cls({value: Exact(f"env-{_word(name)}") for name, value in _secrets(environ.items())})
 
     @functools.cached_property
     def spelt(self) -> Mapping[str, tuple[str, Exact]]:
@@ -85,8 +92,8 @@ class Sources:
         return hmac.new(self.key, secret.encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:16]
 
     def allows(self, secret: str) -> bool:
-        """Whether the user said that this is none."""
-        return bool(self.allowed) and self.fingerprint(secret) in self.allowed
+        """Whether the user said that this is none; without a key, nothing is known to be."""
+        return bool(self.key and self.allowed) and self.fingerprint(secret) in self.allowed
 
 
 def of_project(
@@ -109,25 +116,43 @@ def of_project(
         text = _text(path, left_out)
         if text is not None:
             read.append(path)
-            values |= {value: Exact(f"env-{_word(name)}") for name, value in _secrets(_assigned(text))}
+            found, unread = _assigned(text)
+            values |= {value: Exact(f"env-{_word(name)}") for name, value in _secrets(found)}
+            if unread:
+                left_out.append(f"{path}: line {unread[0]} is no NAME=VALUE ({len(unread)} such)")
     if home:
         values |= {value: Exact(HOME, whole=True) for value in _homes(environ)}
     values |= {value: Exact(EMAIL, whole=True) for value in emails if "@" in value}
     return Sources(values, frozenset(allowed), key, tuple(read), tuple(left_out))
 
 
-def _secrets(variables: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _secrets(variables: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """The names and the secrets of variables: whole values whose names say secret, and the passwords in URLs."""
-    for name, value in variables.items():
+    for name, value in variables:
         value = value.strip()
         if password := _password(value):
             yield name, password
-        elif _says_secret(name) and len(value) >= SHORTEST and value.lower() not in _EVERYDAY and not _is_path(value):
+        elif (_says_secret(name) or _is_webhook(name, value)) and _is_value(value) and not _is_path(value):
             yield name, value
+
+
+def _is_value(value: str) -> bool:
+    """Whether a value may be a secret: long enough, nobody else's, and no line of dashes."""
+    return (
+        len(value) >= SHORTEST
+        and value.lower() not in _EVERYDAY
+        and len(set(value)) > 1
+        and any(character.isalnum() for character in value)
+    )
 
 
 def _says_secret(name: str) -> bool:
     return _SECRET_NAME.search(name) is not None and _NAMES_NO_SECRET.search(name) is None
+
+
+def _is_webhook(name: str, value: str) -> bool:
+    """Whether a URL is a secret itself: who knows it may post there."""
+    return _WEBHOOK_URL.search(name) is not None and _HELD_BY_PATH.search(value[:500]) is not None
 
 
 def _password(value: str) -> str | None:
@@ -139,7 +164,7 @@ def _password(value: str) -> str | None:
     except ValueError:
         return None
     password = unquote(password) if password else ""
-    return password if len(password) >= SHORTEST and password.lower() not in _EVERYDAY else None
+    return password if _is_value(password) else None
 
 
 def _is_path(value: str) -> bool:
@@ -185,12 +210,19 @@ def _text(path: Path, left_out: list[str]) -> str | None:
         return None
 
 
-def _assigned(text: str) -> dict[str, str]:
-    """The variables that a `.env` file sets."""
-    from dotenv import dotenv_values
+def _assigned(text: str) -> tuple[list[tuple[str, str]], list[int]]:
+    """The variables that a `.env` file sets, each time that it sets one; and the lines that set none as they should."""
+    from dotenv.parser import parse_stream
 
-    found = dotenv_values(stream=io.StringIO(text), interpolate=False)
-    return {name: value for name, value in found.items() if value}
+    found, unread = list[tuple[str, str]](), list[int]()
+    for binding in parse_stream(io.StringIO(text)):
+        if binding.error:
+            unread.append(binding.original.line)
+            name, _, value = binding.original.string.partition("=")
+            found.append((name, value.strip().strip("'\"")))
+        elif binding.key and binding.value:
+            found.append((binding.key, binding.value))
+    return found, unread
 
 
 def _homes(environ: Mapping[str, str]) -> Iterator[str]:

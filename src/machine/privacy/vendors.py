@@ -9,7 +9,7 @@ secret scanners publish them.
 import re
 
 from machine.privacy.rule import LEFT, Rule, View
-from machine.privacy.shapes import is_sample, word_length
+from machine.privacy.shapes import LOOKED_AT, is_sample, word_length
 
 _FORMS = """
 github-token         github_pat_  [A-Za-z0-9]{22}_[A-Za-z0-9]{59}
@@ -144,11 +144,17 @@ _TEAMS = (
     r"webhook\.office\.com/webhookb2/(?P<secret>[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36})"
 )
 _SLACK = r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{30,})"
+_OPENAI = r"sk-(?:(?!T3BlbkFJ)[A-Za-z0-9_-]){20,220}+T3BlbkFJ[A-Za-z0-9_-]{20,220}"
+_JWT = (
+    r"(?:(?<![A-Za-z0-9_=-])eyJ[A-Za-z0-9_=-]++|eyJ[A-Za-z0-9_=-]{1,2000}+)\.[A-Za-z0-9_=-]++(?:\.[A-Za-z0-9_.+/=-]*+)?"
+)
+"""A part without an end is looked through once, however often it begins anew: no time goes by in `eyJeyJeyJ...`."""
 _NEW_LINE = r"(?:\r?\n|(?:\\+r)?\\+n)[ \t+>|]*(?:[0-9]+(?:\t|\\+t|→|:|\|)[ +]?)?"
 
 
 def real(token: str) -> bool:
     """Whether a token of a fixed form is more than the form: no placeholder, and not of words."""
+    token = token[:LOOKED_AT]
     return not is_sample(token) and (any(c.isdigit() for c in token) or token.isupper() or word_length(token) < 5)
 
 
@@ -178,6 +184,8 @@ _HASHES = (
     *("$argon2", "$scrypt$", "$pbkdf2-sha"),
 )
 _OTHERS = (
+    _inside("openai", _OPENAI, "T3BlbkFJ", view="runs"),
+    _inside("jwt", _JWT, "eyJ", view="text"),
     _inside("azure-client-secret", rf"{LEFT}[A-Za-z0-9_~.-]{{3}}[0-9]Q~[A-Za-z0-9_~.-]{{31,34}}", "Q~", view="text"),
     _inside("azure-sas", r"(?:[?&;\"']|\\u0026)sig=(?P<secret>[A-Za-z0-9%+/_-]{40,}={0,2})", "sig=", view="text"),
     _inside("terraform-token", rf"{LEFT}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_-]{{60,70}}", ".atlasv1."),

@@ -17,6 +17,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -25,13 +26,14 @@ from machine.store.files import explained, is_private, open_private, read_privat
 
 _HEAD = b'{"erased":'
 _CHUNK = 1 << 20
+_Bytes = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 
 
 class Span(msgspec.Struct, frozen=True):
     """A line that is to go: its first byte in the log (`torn`: in what crashes left of it), its length without LF."""
 
-    offset: int
-    length: int
+    offset: _Bytes
+    length: _Bytes
     id: str = ""
     torn: bool = False
 
@@ -41,8 +43,8 @@ class _Note(msgspec.Struct, frozen=True):
 
     at: str
     spans: tuple[Span, ...]
-    size: int
-    torn_size: int
+    size: _Bytes
+    torn_size: _Bytes
     version: int = 1
 
 
@@ -239,8 +241,9 @@ def _overwrite(path: Path, spans: Sequence[Span], at: str, note: Path) -> None:
     descriptor = open_private(path, os.O_RDWR)
     try:
         with explained(path):
+            size = os.fstat(descriptor).st_size
             for span in spans:
-                if not _fits(descriptor, span):
+                if span.offset + span.length > size or not _fits(descriptor, span):
                     raise _moved(path, note)
             for span in spans:
                 _put(descriptor, _words(span, at), span.offset)

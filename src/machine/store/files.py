@@ -17,7 +17,7 @@ from pathlib import Path
 
 from machine.errors import StoreError
 from machine.home import machine_home
-from machine.store.owners import own_file, own_folder, safe_parents
+from machine.store.owners import closable, own_file, own_folder, safe_parents
 
 FOLDER_MODE = 0o700
 FILE_MODE = 0o600
@@ -69,6 +69,7 @@ def _own_folders(path: Path, *, reading: bool = False) -> None:
         status = folder.lstat()
         own_folder(folder, status)
         if stat.S_IMODE(status.st_mode) & 0o077:
+            closable(folder)
             with _if_possible(reading):
                 folder.chmod(FOLDER_MODE)
 
@@ -246,6 +247,8 @@ def sync_folder(folder: Path) -> None:
 def locked(lock: Path) -> Iterator[None]:
     """Holds the lock file `lock`, alone among processes and threads; a process that dies lets go of it.
 
+    Who takes the lock sets the file's times, so that those who wait know one that is held from one that goes round.
+
     Raises:
         StoreError: another holds it for longer than `LOCK_SECONDS`, or it cannot be locked.
     """
@@ -254,14 +257,19 @@ def locked(lock: Path) -> Iterator[None]:
     os.close(open_private(lock, os.O_RDWR | os.O_CREAT))
     held = FileLock(lock, timeout=LOCK_SECONDS, mode=FILE_MODE)
     with explained(lock):
-        try:
-            held.acquire(poll_interval=_POLL_SECONDS)
-        except Timeout as error:
-            raise StoreError(
-                f"{lock} has been held by another process for {LOCK_SECONDS:.0f} s",
-                next_step="wait for the other Machine process, then run the command again",
-            ) from error
+        taken = 0
+        while not held.is_locked:
+            before, taken = taken, lock.stat().st_atime_ns
+            if before == taken:
+                raise StoreError(
+                    f"{lock} has been held by another process for {LOCK_SECONDS:.0f} s",
+                    next_step="wait for the other Machine process, then run the command again",
+                )
+            with contextlib.suppress(Timeout):
+                held.acquire(poll_interval=_POLL_SECONDS)
     try:
+        with contextlib.suppress(OSError):
+            os.utime(lock)
         yield
     finally:
         with explained(lock):

@@ -14,6 +14,7 @@ import stat
 from pathlib import Path
 
 from machine.errors import StoreError
+from machine.home import user_home
 
 _ASKED = hasattr(os, "getuid")
 _LINKS = 40
@@ -54,6 +55,21 @@ def own_folder(path: Path, status: os.stat_result) -> None:
     _own(path, status)
     if status.st_mode & stat.S_ISVTX and status.st_mode & 0o022:
         raise StoreError(f"{path} is a folder that users share", next_step=f"set MACHINE_DATA_DIR to one in {path}")
+
+
+def closable(path: Path) -> None:
+    """Refuses to close a folder to others that holds more than Machine's files: the user's home folder, or one above.
+
+    Raises:
+        StoreError: with the path and what to do.
+    """
+    home = user_home()
+    wide = [Path(path.anchor), *((home, *home.parents) if home else ())]
+    if any(each.exists() and each.samefile(path) for each in wide):
+        raise StoreError(
+            f"{path} holds more than Machine's files, and others may look into it",
+            next_step=f"set MACHINE_DATA_DIR to a folder in {path}",
+        )
 
 
 @functools.cache

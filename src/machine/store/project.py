@@ -17,10 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from machine.home import machine_home
+from machine.errors import StoreError
+from machine.home import machine_home, user_home
 from machine.privacy.sources import Sources, of_project
 from machine.store.blobs import Blobs
-from machine.store.files import append_line, explained, locked, private_folder, write_private
+from machine.store.files import append_line, explained, locked, private_folder, read_private, write_private
 from machine.store.forgotten import Forgotten
 from machine.store.mends import Mends
 from machine.store.pool import Pool
@@ -196,7 +197,13 @@ def fingerprint_key() -> bytes:
             with locked(private_folder(machine_home()) / "fingerprint.lock"):
                 if not path.exists():
                     write_private(path, secrets.token_hex(32).encode())
-        return path.read_bytes().strip()
+        key = read_private(path).strip()
+    if not re.fullmatch(rb"[0-9a-f]{64}", key):
+        raise StoreError(
+            f"{path} is damaged: it is no key of 64 hex digits",
+            next_step=f"rm {path} (a new one is made; what was allowed has to be allowed anew)",
+        )
+    return key
 
 
 def git_emails(root: Path) -> list[str]:
@@ -211,7 +218,8 @@ def git_emails(root: Path) -> list[str]:
 
 
 def _root(folder: Path) -> Path:
+    home = user_home()
     for candidate in (folder, *folder.parents):
-        if (candidate / ".git").exists() and candidate != Path.home():
+        if (candidate / ".git").exists() and candidate != home:
             return candidate
     return folder

@@ -77,10 +77,15 @@ def arguments(argv: Sequence[str] | None = None) -> Arguments:
     for name, about in figures().items():
         parser.add_argument(option(name), dest=name, metavar="VALUE", help=about.replace("%", "%%"))
     parser.add_argument("--resume", metavar="RUN", help="Go on with an interrupted run.")
-    parser.add_argument("--run", default=new_id(), help=argparse.SUPPRESS)
+    parser.add_argument("--run", default=new_id(_runs_of_page()), help=argparse.SUPPRESS)
     known = vars(parser.parse_args(argv))
     given = {name: known[name] for name in figures() if known[name] is not None}
     return Arguments(given, known["resume"], known["run"])
+
+
+def _runs_of_page() -> Path:
+    """The runs of the store that the page lies in."""
+    return Path(sys.argv[0]).absolute().parent.parent / "runs"
 
 
 def recipe(path: Path, given: Arguments) -> Config:

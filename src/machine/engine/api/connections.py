@@ -15,8 +15,8 @@ HEAD_SECONDS = 10.0
 """For the head of a request (and for the rest of a body whose answer is known): a head is sent at once."""
 BODY_SECONDS = 60.0
 """For a body."""
-MAX_SILENT = 256
-"""Connections without a request."""
+MAX_SILENT = 2048
+"""Connections without a request; an SDK that samples much opens 1000 at once."""
 OPEN_FILES = 4096
 """Files and connections that the process asks to be allowed; some systems begin with 256."""
 _LOOK_SECONDS = 0.5
@@ -35,6 +35,16 @@ def allow_files() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
 
 
+def most_silent() -> int:
+    """How many connections may wait without a request: they leave half of the open files to the others."""
+    if sys.platform == "win32":
+        return MAX_SILENT
+    import resource  # not everywhere
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MAX_SILENT if soft == resource.RLIM_INFINITY else min(MAX_SILENT, soft // 2)
+
+
 class Connection(H11Protocol):
     """A connection that its client cannot hold open for nothing."""
 
@@ -43,9 +53,10 @@ class Connection(H11Protocol):
         super().connection_made(transport)
         self._owed: Any = None
         self._since = self.loop.time()
-        silent = [other for other in self.connections if isinstance(other, Connection) and other.is_silent]
-        if len(silent) > MAX_SILENT:
-            min(silent, key=lambda other: other._since).transport.abort()
+        if len(self.connections) > (most := most_silent()):
+            silent = [other for other in self.connections if isinstance(other, Connection) and other.is_silent]
+            if len(silent) > most:
+                min(silent, key=lambda other: other._since).transport.abort()
         self._look()
 
     @property

@@ -87,8 +87,8 @@ class Chat(Exchange):
     def __init__(self, engine: Engine, asked: ChatRequest) -> None:
         tools = [] if asked.tool_choice == "none" else asked.tools or []
         check_size(engine, len(msgspec.json.encode([asked.messages, tools])))
-        prompt = engine.renderer.build_generation_prompt(_conversation(engine, asked.messages, tools)).to_ints()
-        ends = frozenset(stop for stop in engine.renderer.get_stop_sequences() if isinstance(stop, int))
+        prompt = engine.writer.build_generation_prompt(_conversation(engine, asked.messages, tools)).to_ints()
+        ends = frozenset(stop for stop in engine.writer.get_stop_sequences() if isinstance(stop, int))
         limit = asked.max_completion_tokens or asked.max_tokens or DEFAULT_MAX_TOKENS
         super().__init__(engine, asked, prompt, ends, limit, (asked.top_logprobs or 0) if asked.logprobs else None)
 
@@ -139,7 +139,8 @@ class Chat(Exchange):
 
 async def completions(request: Request) -> Response:
     """A chat answer, whole or as a stream of server-sent events."""
-    chat = await run_in_threadpool(Chat, engine_of(request), wire.decode(await request.body(), ChatRequest))
+    engine, asked = engine_of(request), wire.decode(await request.body(), ChatRequest)
+    chat = await engine.write(lambda: Chat(engine, asked))
     return streamed(chat) if chat.asked.stream else await chat.whole(request)
 
 
@@ -162,7 +163,7 @@ def _delta(delta: dict[str, Any], finish_reason: str | None = None, logprobs: An
 
 def _conversation(engine: Engine, messages: list[dict[str, Any]], tools: list[dict[str, Any]]) -> "list[Message]":
     try:
-        return to_conversation(engine.renderer, messages, tools)
+        return to_conversation(engine.writer, messages, tools)
     except Refused:
         raise
     except (KeyError, TypeError, AttributeError, ValueError) as error:

@@ -4,7 +4,6 @@ import itertools
 from typing import Annotated, Any
 
 import msgspec
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -84,8 +83,8 @@ class Completion(Exchange):
 
 async def completions(request: Request) -> Response:
     """A continued prompt, whole or as a stream of server-sent events."""
-    asked = wire.decode(await request.body(), CompletionRequest)
-    completion = await run_in_threadpool(Completion, engine_of(request), asked)
+    engine, asked = engine_of(request), wire.decode(await request.body(), CompletionRequest)
+    completion = await engine.write(lambda: Completion(engine, asked))
     return streamed(completion) if completion.asked.stream else await completion.whole(request)
 
 
@@ -99,7 +98,7 @@ def _prompt(engine: Engine, prompt: str | list[str | int]) -> list[int]:
         prompt = prompt[0]
     if isinstance(prompt, str):
         check_size(engine, len(prompt.encode()))
-    tokens = engine.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
+    tokens = engine.writer.tokenizer.encode(prompt) if isinstance(prompt, str) else prompt
     if not all(isinstance(token, int) for token in tokens):
         raise Fault("prompt: one text, or the tokens of one", next_step="ask several times")
     chunk = Chunk("encoded_text", [token for token in tokens if isinstance(token, int)])
