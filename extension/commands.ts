@@ -20,6 +20,7 @@ export const COMMANDS: Record<string, { description: string; words: string[] }> 
 		description: "What Machine holds about this project, and its own set-up",
 		words: [
 			"data", "student", "work", "auto", "auto on", "auto off", "footer", "footer on", "footer off",
+			"privacy", "privacy policy ", "privacy scan --pool", "privacy redact ", "privacy erase ", "privacy sent",
 			"doctor", "setup", "engine start", "engine stop", "engine status",
 		],
 	},

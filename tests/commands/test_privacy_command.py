@@ -464,3 +464,14 @@ def test_a_row_that_is_tagged_anew_while_the_pool_is_mended_stops_no_other(work,
     assert [each["old"] for each in report.data["mended"]] == [second.id]
     assert "tagged anew" in " ".join(report.notes)
     assert project.pool.counts() == {"bad": 1, "good": 1}
+
+
+def test_data_says_what_it_can_where_the_pool_cannot_be_read(work):
+    good(work)
+    pool = Project.at(work).pool.path
+    pool.rename(work.parent / "elsewhere.jsonl")
+    pool.symlink_to(work.parent / "elsewhere.jsonl")
+    shown = ask(work, "data")
+    assert (shown.exit_code, shown.data["privacy"], shown.data["refused"]) == (1, "redact", [])
+    assert "traces.jsonl is a symbolic link" in shown.notes[0]
+    assert shown.next_step.startswith("rm ")

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from machine.errors import StoreError
 from machine.host import Host
 from machine.report import Report, Table
 from machine.store.project import Project
@@ -24,7 +25,7 @@ SECRETS = {
 def data(host: Host) -> Report:
     """Where this project's data lies, what is in it, what was refused."""
     project = Project.at(host.cwd)
-    counts = project.pool.counts()
+    counts, broken, erased, unreadable = _pool(project)
     size = sum(file.stat().st_size for file in _files(project.folder))
     refusals = project.refusals()
     settings = project.settings()
@@ -32,17 +33,17 @@ def data(host: Host) -> Report:
     rows = [
         ("Project", str(project.root)),
         ("Store", str(project.folder)),
-        ("Rows", ", ".join(f"{counts.get(tag, 0)} {tag}" for tag in TAGS)),
+        ("Rows", "not readable" if unreadable else ", ".join(f"{counts.get(tag, 0)} {tag}" for tag in TAGS)),
         ("Auto", AUTO[auto]),
         ("Size", _bytes(size)),
         ("Runs", str(sum(1 for _ in project.runs.iterdir()) if project.runs.is_dir() else 0)),
         ("Secrets", SECRETS[privacy]),
         ("Seen by", "you alone (folder 0700, files 0600); nothing leaves this machine before you are asked"),
     ]
-    notes = []
-    if erased := project.pool.erased():
+    notes = [unreadable.message] if unreadable else []
+    if erased:
         notes.append(f"{erased} row(s) were erased")
-    if broken := project.pool.broken():
+    if broken:
         notes.append(f"{broken} line(s) of the pool are not rows and are left out")
     if (torn := project.pool.torn).exists():
         notes.append(f"a torn line was set aside in {torn}")
@@ -56,8 +57,21 @@ def data(host: Host) -> Report:
         tables=tables,
         notes=notes,
         data=facts | {"refused": msgspec.to_builtins(refusals), "broken": broken, "erased": erased, "privacy": privacy},
-        next_step="machine train validate" if counts.get("good") else "/good after an answer that you liked",
+        next_step=unreadable.next_step
+        if unreadable
+        else "machine train validate"
+        if counts.get("good")
+        else "/good after an answer that you liked",
+        exit_code=1 if unreadable else 0,
     )
+
+
+def _pool(project: Project) -> tuple[dict[str, int], int, int, StoreError | None]:
+    """Rows by tag, lines that are no rows, rows that were erased; and why none of this can be told, if so."""
+    try:
+        return project.pool.counts(), project.pool.broken(), project.pool.erased(), None
+    except StoreError as error:
+        return {}, 0, 0, error
 
 
 def _files(folder: Path) -> list[Path]:
