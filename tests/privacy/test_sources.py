@@ -134,6 +134,7 @@ def test_a_project_knows_its_sources_also_by_its_store_alone(tmp_path, monkeypat
     assert project.sources(fingerprints=True).key == key
     assert (machine_home() / "fingerprint.key").stat().st_mode & 0o777 == 0o600
     assert key.decode() not in repr(project.sources(fingerprints=True))
+    assert "tok-en-value-1" not in repr(project.sources())
 
 
 def test_the_addresses_are_those_that_git_knows(tmp_path, monkeypatch):

@@ -88,7 +88,7 @@ class Names:
 class _Secret:
     """What a spelling found in the value stands for."""
 
-    value: str
+    value: str = field(repr=False)
     rule: str
     whole: bool = False
 

@@ -66,7 +66,7 @@ class Sources:
     `allowed` are fingerprints (hex), made with `key`; without a key there are none.
     """
 
-    values: Mapping[str, Exact]
+    values: Mapping[str, Exact] = field(repr=False)
     allowed: frozenset[str] = frozenset()
     key: bytes = field(default=b"", repr=False)
     files: tuple[Path, ...] = ()
