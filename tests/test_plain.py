@@ -44,7 +44,7 @@ def test_plain_values_are_read():
         ("a: 2026-99-99", "month"),
         ("!!map [1]", "mapping"),
         ("? [a]\n: b", "unhashable"),
-        (b"a: \xff", "utf-8"),
+        (b"a: \xff", "invalid start byte"),
         (b"\xff\xfe\x00", "truncated"),
         ("a: \x07", "special characters"),
         ("#" * (LARGEST + 1), f"{LARGEST + 1:,} bytes"),

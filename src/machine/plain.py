@@ -42,10 +42,11 @@ class _Loader(yaml.SafeLoader):
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         """The mapping of a node."""
+        found = super().construct_mapping(node, deep)
         names = Counter(key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode))
         if twice := next((name for name, count in names.items() if count > 1), None):
             raise yaml.MarkedYAMLError(problem=f"{twice!r} is there twice", problem_mark=node.start_mark)
-        return super().construct_mapping(node, deep)
+        return found
 
     def construct_scalar(self, node: yaml.ScalarNode | yaml.MappingNode) -> Any:
         """The text of a node."""

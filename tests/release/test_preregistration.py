@@ -74,7 +74,7 @@ def test_it_is_read(file):
         ("file: suites/target.jsonl", "file: /etc/passwd", ": suites.target.file: "),
         ("file: suites/target.jsonl", "file: target.jsonl", ": suites.target.file: "),
         ("file: suites/target.jsonl", "file: suites/.hidden", ": suites.target.file: "),
-        ("file: suites/target.jsonl", 'file: "suites/a\\0b"', ": suites.target.file: "),
+        ("file: suites/target.jsonl", 'file: "suites/a\\0b"', " is not YAML: a null character"),
         ("file: suites/target.jsonl", "file: ''", ": suites.target.file: "),
         ("holdout: {kind: cases, least: 8}", "holdout: {kind: cases, least: 8, near: 1}", ": suites.holdout.near: "),
         ("holdout: {kind", "../holdout: {kind", ": suites.../holdout: the name is not fit"),
