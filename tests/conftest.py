@@ -23,7 +23,7 @@ SLOW = (
     "evals/test_evaluation.py", "engine/test_sampling.py", "pi/test_bridge.py", "engine/test_sdk_sampling.py", "capture/test_oracle.py",
 )  # fmt: skip
 
-pytest_plugins = ["fixtures_engine", "fixtures_service"]
+pytest_plugins = ["fixtures_browser", "fixtures_engine", "fixtures_service"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

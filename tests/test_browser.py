@@ -2,7 +2,6 @@
 
 import pytest
 
-import browser
 from machine.dataset import show
 from machine.dataset.render import render
 from machine.dataset.targets import expand
@@ -41,15 +40,6 @@ CONTRASTS = """(() => {
   }
   return found;
 })()"""
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory):
-    command = browser.find()
-    if command is None:
-        pytest.skip(browser.MISSING)
-    with browser.opened(command, tmp_path_factory.mktemp("browser")) as running:
-        yield running
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import json
 import msgspec
 import pytest
 
-import browser
 from machine.dataset import show
 from machine.dataset.render import render
 from machine.dataset.targets import expand
@@ -43,15 +42,6 @@ PAYLOADS = (
 HOSTILE = "\n".join(PAYLOADS)
 SLIPPED = [each for each in PAYLOADS[:-1] if "<!--" not in each and "<meta" not in each]
 """Those that the policy alone can stop: no policy of a page keeps a `refresh` from leaving it."""
-
-
-@pytest.fixture(scope="module")
-def opened(tmp_path_factory):
-    command = browser.find()
-    if command is None:
-        pytest.skip(browser.MISSING)
-    with browser.opened(command, tmp_path_factory.mktemp("browser")) as running:
-        yield running
 
 
 def token_page(folder):

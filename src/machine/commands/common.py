@@ -3,6 +3,8 @@
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import click
+
 from machine import discovery
 from machine.errors import Refused
 from machine.home import engine_dir
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
 PAGE, RECIPE = "train_sft.py", "tinker.yaml"
 """The files that `train sft` writes into the store's `train/`."""
 
+STATES = click.Choice(["on", "off"])
+"""What such a setting may be set to."""
 _SHOWN = 12
 
 
@@ -83,6 +87,12 @@ def let_go(
     consent(host, yes, title, f"{summary}; {parcel.sentence()}" if parcel else summary, words)
     if parcel:
         Approvals(project.folder).approve(parcel, "--yes" if yes else "asked")
+
+
+def switched(project: Project, name: str, state: str | None) -> bool:
+    """Sets a setting that is on or off, if there is something to set, and says what it is now."""
+    settings = project.settings() if state is None else project.set(**{name: state == "on"})
+    return bool(getattr(settings, name))
 
 
 def with_page(report: Report, project: Project, run: str | None) -> Report:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from machine.commands.common import shown
+from machine.commands.common import STATES, shown, switched
 from machine.commands.mending import erase, redact
 from machine.errors import Refused, UsageError
 from machine.host import Host
@@ -28,7 +28,6 @@ SCANNED = 20
 """Findings that a listing shows; `--json` gives them all."""
 LARGEST = 1 << 28
 """Bytes of a file that is no JSON lines: it is looked at whole, since a secret may go over lines."""
-_STATES = click.Choice(["on", "off"])
 
 
 @click.group(
@@ -63,7 +62,7 @@ def policy(host: Host, chosen: str | None) -> Report:
 
 
 @privacy.command()
-@click.argument("state", type=_STATES, required=False)
+@click.argument("state", type=STATES, required=False)
 @click.pass_obj
 def home(host: Host, state: str | None) -> Report:
     """Whether your home folder's path is a secret too: `<secret:home:1>/src/app.py`. Off at first."""
@@ -71,7 +70,7 @@ def home(host: Host, state: str | None) -> Report:
 
 
 @privacy.command()
-@click.argument("state", type=_STATES, required=False)
+@click.argument("state", type=STATES, required=False)
 @click.pass_obj
 def email(host: Host, state: str | None) -> Report:
     """Whether the addresses that git signs your commits with are secrets too. Off at first."""
@@ -140,6 +139,7 @@ def scan(host: Host, file: Path | None, pool: bool) -> Report:
 @click.pass_obj
 def sent(host: Host) -> Report:
     """What you let out of this machine, newest first: when, how much, whereto, and the digest of the bytes."""
+    from machine.privacy.parcel import BRIEF
     from machine.store.approvals import Approvals
 
     project = Project.at(host.cwd)
@@ -150,7 +150,7 @@ def sent(host: Host) -> Report:
             f"{each.rows} {each.what}",
             f"{each.bytes:,}",
             each.destination,
-            each.digest[:12],
+            each.digest[:BRIEF],
         )
         for each in found
     ]
@@ -271,8 +271,7 @@ def _status(project: Project) -> Report:
 
 def _switched(host: Host, name: str, what: str, word: str, state: str | None) -> Report:
     project = Project.at(host.cwd)
-    settings = project.settings() if state is None else project.set(**{name: state == "on"})
-    on = bool(getattr(settings, name))
+    on = switched(project, name, state)
     notes = []
     if on and word == "email" and not git_emails(project.root):
         notes.append("git knows no address of yours here, so there is none to look for")

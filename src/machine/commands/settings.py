@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from machine.commands.common import STATES, switched
 from machine.errors import StoreError, UsageError
 from machine.home import machine_home
 from machine.host import Host
@@ -15,17 +16,16 @@ from machine.store.files import explained, locked, private_folder, write_private
 from machine.store.project import Project
 
 WORK = "the model that you work with"
-_STATES = click.Choice(["on", "off"])
 _KEPT = "the turns that a compaction summarises; every completed turn of pi in print, json and rpc mode"
 
 
 @click.command()
-@click.argument("state", type=_STATES, required=False)
+@click.argument("state", type=STATES, required=False)
 @click.pass_obj
 def auto(host: Host, state: str | None) -> Report:
     """Capture turns unasked, or stop it: those that a compaction summarises, those of headless runs. Off at first."""
     project = Project.at(host.cwd)
-    on = _setting(project, "auto", state)
+    on = switched(project, "auto", state)
     if state is not None:
         _tell_pi()
     counts = project.pool.counts()
@@ -49,12 +49,12 @@ def auto(host: Host, state: str | None) -> Report:
 
 
 @click.command()
-@click.argument("state", type=_STATES, required=False)
+@click.argument("state", type=STATES, required=False)
 @click.pass_obj
 def footer(host: Host, state: str | None) -> Report:
     """Let Pi's footer say how many turns are tagged, and whether the last one is; or not. On at first."""
     project = Project.at(host.cwd)
-    on = _setting(project, "footer", state)
+    on = switched(project, "footer", state)
     return Report(
         title=f"Machine's part of Pi's footer is {_word(on)} for this project",
         rows=[("Project", str(project.root))],
@@ -106,12 +106,6 @@ def _models(words: Sequence[str]) -> tuple[str, ...]:
         if not (provider and slash and name):
             raise UsageError(f"{word!r} is no provider/model", next_step="pi --list-models, or the word default")
     return tuple(dict.fromkeys(words))
-
-
-def _setting(project: Project, name: str, state: str | None) -> bool:
-    """Sets it, if there is something to set, and says what it is now."""
-    settings = project.settings() if state is None else project.set(**{name: state == "on"})
-    return bool(getattr(settings, name))
 
 
 def _word(on: bool) -> str:

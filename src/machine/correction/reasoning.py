@@ -6,7 +6,7 @@ from typing import Any
 from msgspec import structs
 
 from machine.capture.rows import new_id, now
-from machine.privacy.redact import PLACEHOLDER, Names, redacted
+from machine.privacy.redact import Names, redacted
 from machine.privacy.sources import Sources
 from machine.trace import Edit, Row, canonical, digest, well_formed
 
@@ -49,8 +49,9 @@ def with_answer(rows: Sequence[Row], answer: str, sources: Sources | None = None
 
 def _taken(row: Row) -> Names:
     """Names that give no number which a placeholder of the row has already."""
-    held = canonical([row.messages, row.tools, row.note]).decode()
-    return Names(last=max((int(found.group(2)) for found in PLACEHOLDER.finditer(held)), default=0))
+    names = Names()
+    names.leave([canonical([row.messages, row.tools, row.note]).decode()])
+    return names
 
 
 def _reasoned(row: Row, reasoning: str) -> Row:

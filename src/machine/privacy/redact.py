@@ -79,6 +79,11 @@ class Names:
             self.known[secret] = f"<secret:{rule}:{self.last}>"
         return self.known[secret]
 
+    def leave(self, texts: Iterable[str]) -> None:
+        """Gives no number from now on that a placeholder in one of the texts has."""
+        taken = (int(match.group(2)) for text in texts for match in PLACEHOLDER.finditer(text))
+        self.last = max(self.last, *taken, 0)
+
     def rules(self) -> dict[str, str]:
         """The secrets that have a placeholder, and the rule that each was found by."""
         return {secret: placeholder.split(":")[1] for secret, placeholder in self.known.items()}
@@ -184,8 +189,7 @@ def redacted(value: Any, sources: Sources | None = None, names: Names | None = N
     secrets = _secrets(texts, sources, names)
     if not secrets:
         return value, []
-    taken = (int(match.group(2)) for text in texts for match in PLACEHOLDER.finditer(text))
-    names.last = max(names.last, *taken, 0)
+    names.leave(texts)
     redactor = _Redactor(secrets, sources, names)
     clean = redactor.value(value, "")
     return (clean, redactor.findings) if redactor.findings else (value, [])

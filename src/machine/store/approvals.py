@@ -15,7 +15,8 @@ import msgspec
 
 from machine.errors import Refused
 from machine.privacy.parcel import Parcel
-from machine.store.files import append_line, locked, private_folder, whole_lines
+from machine.store.files import append_line, locked, private_folder
+from machine.store.records import records
 from machine.trace import well_formed
 
 How = Literal["asked", "--yes"]
@@ -66,11 +67,7 @@ class Approvals:
         Raises:
             StoreError: the file cannot be read.
         """
-        found = []
-        for line in whole_lines(self.file):
-            with contextlib.suppress(msgspec.MsgspecError, RecursionError):
-                found.append(msgspec.json.decode(line, type=Approval))
-        return found
+        return records(self.file, Approval)
 
     def approved(self, parcel: Parcel) -> bool:
         """Whether these very bytes may go to this very place."""

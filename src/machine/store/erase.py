@@ -140,10 +140,7 @@ def wipe(path: Path) -> bool:
     descriptor = open_private(path, os.O_RDWR)
     try:
         with explained(path):
-            size = os.fstat(descriptor).st_size
-            for offset in range(0, size, _CHUNK):
-                _put(descriptor, bytes(min(_CHUNK, size - offset)), offset)
-            os.fsync(descriptor)
+            _zero(descriptor)
             path.unlink(missing_ok=True)
             sync_folder(path.parent)
     finally:
@@ -161,10 +158,7 @@ def rewrite(path: Path, data: bytes) -> None:
     try:
         write_private(path, data)
         with explained(path):
-            size = os.fstat(descriptor).st_size
-            for offset in range(0, size, _CHUNK):
-                _put(descriptor, bytes(min(_CHUNK, size - offset)), offset)
-            os.fsync(descriptor)
+            _zero(descriptor)
     finally:
         os.close(descriptor)
 
@@ -283,6 +277,14 @@ def _words(span: Span, at: str) -> bytes:
         if len(words) <= span.length:
             return words
     return b" " * min(span.length, len(_HEAD))
+
+
+def _zero(descriptor: int) -> None:
+    """Overwrites all of a file with zeros, and syncs."""
+    size = os.fstat(descriptor).st_size
+    for offset in range(0, size, _CHUNK):
+        _put(descriptor, bytes(min(_CHUNK, size - offset)), offset)
+    os.fsync(descriptor)
 
 
 def _put(descriptor: int, data: bytes, offset: int) -> None:

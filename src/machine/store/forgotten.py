@@ -3,7 +3,6 @@
 A turn is known by a hash of its entry ids, which says nothing of what it held. The user may tag it again all the same.
 """
 
-import contextlib
 import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from machine.store.files import append_line, private_folder, whole_lines
+from machine.store.files import append_line, private_folder
 from machine.store.index import turn_key
+from machine.store.records import records
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -43,10 +43,7 @@ class Forgotten:
         Raises:
             StoreError: the file cannot be read.
         """
-        known = set[str]()
-        for line in whole_lines(self._file):
-            with contextlib.suppress(msgspec.MsgspecError):
-                known.add(msgspec.json.decode(line, type=_Line).turn)
+        known = {line.turn for line in records(self._file, _Line)}
         return [turn_key(turn).hex() in known for turn in turns]
 
     @property

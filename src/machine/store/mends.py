@@ -4,14 +4,14 @@ What names a row by its id (the ledger) finds the mended one by this. A mend is 
 crash came between, the newer row is not there, and the older one still stands.
 """
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from machine.store.files import append_line, private_folder, whole_lines
+from machine.store.files import append_line, private_folder
+from machine.store.records import records
 
 
 class Mend(msgspec.Struct, frozen=True):
@@ -43,12 +43,7 @@ class Mends:
         Raises:
             StoreError: the file cannot be read.
         """
-        found: dict[str, str] = {}
-        for line in whole_lines(self._file):
-            with contextlib.suppress(msgspec.MsgspecError):
-                mend = msgspec.json.decode(line, type=Mend)
-                found[mend.old] = mend.new
-        return found
+        return {mend.old: mend.new for mend in records(self._file, Mend)}
 
     def heirs(self, id: str) -> list[str]:
         """The ids under which a row may be found, the newest first, its own last."""

@@ -25,6 +25,7 @@ from machine.store.files import append_line, explained, locked, private_folder, 
 from machine.store.forgotten import Forgotten
 from machine.store.mends import Mends
 from machine.store.pool import Pool
+from machine.store.records import records
 from machine.store.settings import Settings, changed, read_settings
 from machine.trace import well_formed
 
@@ -162,14 +163,7 @@ class Project:
 
     def refusals(self) -> list[Refusal]:
         """What was refused, oldest first; lines that are not whole are skipped."""
-        found = []
-        if self._refusals.exists():
-            with explained(self._refusals):
-                *lines, _ = self._refusals.read_bytes().split(b"\n")
-            for line in lines:
-                with contextlib.suppress(msgspec.MsgspecError):
-                    found.append(msgspec.json.decode(line, type=Refusal))
-        return found
+        return records(self._refusals, Refusal)
 
     def old_files(self) -> list[Path]:
         """Files of earlier tools that lie in the store or in the project's `data/`: neither selected nor migrated."""
