@@ -53,6 +53,9 @@ def starts(text, case, message):
 
 def hangs(text, case, message):
     time.sleep(600)
+
+def sees(text, case, message):
+    return os.environ.get("LANG_OF_TEST") == "de" and "A_SERVICE_TOKEN" not in os.environ
 """
 
 
@@ -76,6 +79,12 @@ def test_the_user_s_function_scores(process):
     assert process.score(*by("long")) == 1.0
     assert process.score(*by("long", "no")) == 0.0
     assert process.score(*by("half")) == 0.5
+
+
+def test_a_function_sees_no_secret_of_the_user_s_environment(process, monkeypatch):
+    monkeypatch.setenv("A_SERVICE_TOKEN", "gm7Wq2xZr9Lt4")
+    monkeypatch.setenv("LANG_OF_TEST", "de")
+    assert process.score(*by("sees")) == 1.0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
+import asyncio
 import contextlib
 import json
 import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -188,6 +190,28 @@ def test_a_wrong_key_says_so(service, key):
     with pytest.raises(ServiceError, match="key") as fault, connect(Endpoint(service.base_url, key, "$TINKER_API_KEY")):
         pass
     assert "TINKER_API_KEY" in fault.value.next_step
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_nothing_of_the_sdk_runs_on_when_the_service_is_left(gone):
+    hosted = Hosted()
+    with contextlib.ExitStack() as there:
+        there.enter_context(hosted)
+        with connect(Endpoint(hosted.url, KEY, "$TINKER_API_KEY")) as service:
+            loop = service.client.holder.get_loop()
+            before = running(loop)
+            if gone:
+                there.close()
+        assert any("heartbeat" in name for name in before)
+        deadline = time.monotonic() + 10
+        while (left := before & running(loop)) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert not left
+
+
+def running(loop):
+    """The names of the tasks of an event loop that have not ended, each with its place in memory."""
+    return {f"{task.get_coro().__qualname__} {id(task)}" for task in asyncio.all_tasks(loop)}
 
 
 def test_the_sdk_s_telemetry_is_off_whatever_the_environment_says(monkeypatch):

@@ -20,6 +20,7 @@ from machine.errors import Refused, TrainingError
 from machine.evals.case import Case, function_of
 from machine.evals.child import Answer, Question
 from machine.evals.sample import Sample
+from machine.privacy.sources import without_secrets
 
 SECONDS = 10.0
 """How long the user's function may take with one answer."""
@@ -103,6 +104,7 @@ class Process:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 cwd=self._evals,
+                env=without_secrets(os.environ),
                 start_new_session=True,
                 umask=-1 if sys.platform == "win32" else 0o077,
             )

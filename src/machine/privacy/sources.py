@@ -126,6 +126,12 @@ def of_project(
     return Sources(values, frozenset(allowed), key, tuple(read), tuple(left_out))
 
 
+def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment for a program that needs none of the user's secrets: no variable that holds one is left."""
+    held = {name for name, _ in _secrets(environ.items())}
+    return {name: value for name, value in environ.items() if name not in held}
+
+
 def _secrets(variables: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """The names and the secrets of variables: whole values whose names say secret, and the passwords in URLs."""
     for name, value in variables:

@@ -263,13 +263,14 @@ def connect(where: Endpoint) -> Iterator[Service]:
     client = ServiceClient(base_url=where.base_url, api_key=where.key)
     with explained(where, "opening a session"):
         _open(where, client)
-    service = Service(where, client)
+    service, holder = Service(where, client), client.holder
     try:
         with service.heard():
             yield service
     finally:
         if where.answers():
             concurrent.futures.wait([client.close("success").future()], timeout=_CLOSE_SECONDS)
+        holder.close()  # where the service is gone, the SDK would look for it as long as this process runs
 
 
 @contextlib.contextmanager
