@@ -83,9 +83,9 @@ def test_what_a_schema_says_within_itself_is_held_to(asked):
     ids=lambda value: str(value)[:40],
 )
 def test_no_schema_keeps_us_busy(schema, value):
-    began = time.monotonic()
+    began = time.process_time()
     noted(of(schema) | {"$defs": FORKS}, json.dumps({"a": value}))
-    assert time.monotonic() - began < 3
+    assert time.process_time() - began < 3
 
 
 def test_what_is_nested_too_deep_is_no_schema_and_no_arguments():

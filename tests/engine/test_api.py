@@ -294,11 +294,11 @@ def test_text_that_cannot_fit_is_refused_before_it_is_made_tokens(api, base, pat
     engine = api.app.state.engine
     text = "0123456789abcdef" * (2 * engine.context * engine.longest_token // 16 + 8192)
     asked = {"messages": [{"role": "user", "content": text}]} if "chat" in path else {"prompt": text}
-    began = time.monotonic()
+    began = time.process_time()
     answer = api.post(f"/oai/api/v1/{path}", json={"model": base, "max_tokens": 1} | asked)
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "context_length_exceeded"
-    assert time.monotonic() - began < 1
+    assert time.process_time() - began < 1
     words = "word " * (engine.context + 9)
     asked = {"messages": [{"role": "user", "content": words}]} if "chat" in path else {"prompt": words}
     assert (

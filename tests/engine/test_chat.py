@@ -247,7 +247,7 @@ def test_hanging_up_frees_the_slot(engine):
     model = {"session_id": session["session_id"], "model_seq_id": 0, "base_model": engine.model}
     _, created = engine.request("POST", "/api/v1/create_model", model)
     assert engine.request("POST", "/api/v1/retrieve_future", {"request_id": created["request_id"]})[0] == 200
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 20
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ def test_a_function_that_hangs_is_ended(process, tmp_path):
     began = time.monotonic()
     with pytest.raises(Refused, match=r"style.py:hangs took longer than 0.5 s"):
         process.score(*by("hangs"))
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 9
     assert process.score(*by("half")) == 0.5
 
 

@@ -21,6 +21,8 @@ from typing import Any
 from machine import bootstrap
 
 PACKAGE = bootstrap.PACKAGE
+PATIENCE = 60.0
+"""Seconds that anything may take before a test fails; what is slow on a busy machine is not broken."""
 
 Record = dict[str, Any]
 Answer = dict[str, Any] | Callable[[Record], dict[str, Any]] | None
@@ -79,7 +81,9 @@ class World:
     def shell(self, *words: str) -> Record:
         """What `machine WORDS --json` prints."""
         machine = [sys.executable, "-m", "machine.cli", *words, "--json"]
-        done = subprocess.run(machine, cwd=self.project, env=self.env(), capture_output=True, text=True, timeout=30)
+        done = subprocess.run(
+            machine, cwd=self.project, env=self.env(), capture_output=True, text=True, timeout=PATIENCE
+        )
         report: Record = json.loads(done.stdout)
         return report
 
@@ -92,7 +96,7 @@ class World:
         path = f"{Path(tools[0]).parent}{os.pathsep}{kept.get('PATH', '')}"
         return {**kept, "PATH": path, **offline, **mine, "MACHINE_PYTHON": sys.executable, **self.extra}
 
-    def headless(self, *args: str, timeout: float = 30) -> subprocess.CompletedProcess[str]:
+    def headless(self, *args: str, timeout: float = PATIENCE) -> subprocess.CompletedProcess[str]:
         """Runs `pi -p ARGS` to its end."""
         return subprocess.run(
             command("-p", *args),
@@ -127,7 +131,7 @@ class Pi:
     def __exit__(self, kind: type | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
 
-    def close(self, timeout: float = 10) -> float:
+    def close(self, timeout: float = PATIENCE) -> float:
         """Ends Pi as a client does, by closing its input, and returns how long it took in seconds."""
         assert self.process.stdin is not None
         started = time.monotonic()
@@ -140,7 +144,7 @@ class Pi:
             reader.join(5)
         return time.monotonic() - started
 
-    def prompt(self, text: str, timeout: float = 30) -> Record:
+    def prompt(self, text: str, timeout: float = PATIENCE) -> Record:
         """Sends a prompt or a slash command; returns Pi's response once the command, or the whole run, is over."""
         start = len(self.records)
         response = self.request("prompt", message=text, timeout=timeout)
@@ -148,7 +152,7 @@ class Pi:
             self.wait(lambda record: record["type"] == "agent_settled", start=start, timeout=timeout)
         return response
 
-    def request(self, kind: str, timeout: float = 30, **fields: Any) -> Record:
+    def request(self, kind: str, timeout: float = PATIENCE, **fields: Any) -> Record:
         """Sends an RPC command and waits for its response."""
         start = len(self.records)
         name = self.send(kind, **fields)
@@ -161,7 +165,7 @@ class Pi:
         self._write({"id": name, "type": kind, **fields})
         return name
 
-    def wait(self, wanted: Callable[[Record], bool], *, start: int = 0, timeout: float = 20) -> Record:
+    def wait(self, wanted: Callable[[Record], bool], *, start: int = 0, timeout: float = PATIENCE) -> Record:
         """The first record from `start` on that is `wanted`."""
         deadline = time.monotonic() + timeout
         with self._news:
@@ -175,7 +179,7 @@ class Pi:
                     seen = "\n".join(json.dumps(record)[:300] for record in self.records[-8:])
                     raise TimeoutError(f"Pi did not say it; last:\n{seen}\n{self.stderr[-2000:].decode()}")
 
-    def dialog(self, method: str, start: int = 0, timeout: float = 20) -> Record:
+    def dialog(self, method: str, start: int = 0, timeout: float = PATIENCE) -> Record:
         """The next dialog, notification or status of a kind, waiting for it if need be."""
         return self.wait(lambda r: _is_ui(r, method), start=start, timeout=timeout)
 
@@ -266,7 +270,7 @@ class Terminal:
             os.write(self._master, keys.encode())
             time.sleep(0.1)  # at once, they would be a paste
 
-    def wait(self, text: str, timeout: float = 15) -> None:
+    def wait(self, text: str, timeout: float = PATIENCE) -> None:
         """Waits until Pi has written `text`."""
         deadline = time.monotonic() + timeout
         while text not in self.seen:
@@ -274,7 +278,7 @@ class Terminal:
                 raise TimeoutError(f"Pi did not write {text!r}:\n{self.seen[-2000:]}")
             time.sleep(0.05)
 
-    def quit(self, timeout: float = 10) -> float:
+    def quit(self, timeout: float = PATIENCE) -> float:
         """Quits as a user does, and returns how long it took in seconds."""
         started = time.monotonic()
         self.type("/quit")
