@@ -1,11 +1,11 @@
-"""How long the user waits for a large pool: /tagged, /machine data, the append of /good; and what its index costs.
+"""How long the user waits for a large pool: /tagged, /machine data, the append of /good; what index and reading cost.
 
     python bench/pool.py [--rows 100000] [--bytes 1000000000] [--repeats 15]
 
 Writes a pool of that size into a temporary folder. Beside each figure stands what the same answer costs without the
 index, or the least that it can cost: reading the whole pool with json and with msgspec, a Python that does nothing, a
-bare write and sync of the same bytes. The bars, for medians: 100 ms for a listing where Pi asks for it (a process of
-its own is shown beside it), 10 ms for an append.
+bare write and sync of the same bytes, a bare read of the same rows. The bars, for medians: 100 ms for a listing where
+Pi asks for it (a process of its own is shown beside it), 10 ms for an append.
 """
 
 import argparse
@@ -25,6 +25,7 @@ from pathlib import Path
 from machine.cli import ShellHost
 from machine.commands import run
 from machine.store.files import write_all
+from machine.store.index import Index
 from machine.store.project import Project
 from machine.trace import TAGS, Row, Source, decode, digest, encode
 
@@ -59,6 +60,11 @@ def measure(project: Project, count: int, size: int, repeats: int) -> int:
     [whole_json] = report("read the whole pool with json", [lambda: each_line(pool.path, json.loads)])
     [whole] = report("read the whole pool with msgspec", [lambda: each_line(pool.path, decode)])
     report("make the index", [pool.counts], "{:.1f} x msgspec, {:.1f} x json", whole, whole_json)
+    taken = [
+        (timed(partial(each_place, project)), timed(partial(each_row, project))) for _ in range(repeats)
+    ]  # in turn, so that both meet the same noise
+    least = statistics.median(shown("read every row, barely", [one for one, _ in taken], "{:.2f} x msgspec", whole))
+    shown("read every row", [one for _, one in taken], "{:.2f} x bare", least)
     [nothing] = [statistics.median(report("python -c pass", [lambda: start("-c", "pass")] * repeats))]
     missed = []
     for word in ("tagged", "data"):
@@ -77,11 +83,18 @@ def measure(project: Project, count: int, size: int, repeats: int) -> int:
 
 def report(what: str, runs: Sequence[Callable[[], object]], ratio: str = "", *others: float) -> list[float]:
     """The milliseconds of each run; prints their median and how it compares with those of the others."""
-    taken = []
-    for run_once in runs:
-        began = time.perf_counter()
-        run_once()
-        taken.append((time.perf_counter() - began) * 1e3)
+    return shown(what, [timed(run_once) for run_once in runs], ratio, *others)
+
+
+def timed(run_once: Callable[[], object]) -> float:
+    """The milliseconds of one run."""
+    began = time.perf_counter()
+    run_once()
+    return (time.perf_counter() - began) * 1e3
+
+
+def shown(what: str, taken: list[float], ratio: str = "", *others: float) -> list[float]:
+    """Prints the median of some milliseconds, and how it compares with others; returns them."""
     median = statistics.median(taken)
     ratios = [other / median if ratio.startswith("1/") else median / other for other in others]
     p95 = sorted(taken)[int(len(taken) * 0.95)]
@@ -112,6 +125,20 @@ def each_line(pool: Path, read: Callable[[bytes], object]) -> int:
     """Reads every line of the pool."""
     with pool.open("rb") as file:
         return sum(read(line) is not None for line in file)
+
+
+def each_row(project: Project) -> int:
+    """Reads every row in force as the pool gives it out."""
+    return sum(1 for _ in project.pool.rows())
+
+
+def each_place(project: Project) -> int:
+    """Reads every row in force where the index says that it lies, and asks nothing else."""
+    pool = project.pool.path
+    with Index(pool, pool.with_suffix(".index")) as index, pool.open("rb") as file:
+        return sum(
+            decode(file.read(place.length)) is not None for place in index.places() if file.seek(place.offset) >= 0
+        )
 
 
 def listed(word: str) -> None:

@@ -88,8 +88,8 @@ def _keep(door: Doorkeeper, branch: Branch, turn: Turn, recorder: Recorder) -> i
         project.refused(COMMAND, f"{_name(branch, turn)}: {plain(project, well_formed(why))}")
         return 0
     project.make()
-    project.blobs.keep(captured.pictures.values())
-    return project.pool.append_observed(captured.rows)
+    with project.blobs.holding(captured.pictures.values()):
+        return project.pool.append_observed(captured.rows)
 
 
 def _name(branch: Branch, turn: Turn) -> str:

@@ -441,7 +441,15 @@ def test_parts_of_one_turn_are_mended_together(work):
     assert len({match.group() for match in PLACEHOLDER.finditer(str(second.messages))}) == 2
 
 
-def test_a_row_that_is_tagged_anew_while_the_pool_is_mended_stops_no_other(work, monkeypatch):
+SAID = "It is a-name-of-the-house-17."
+
+
+@pytest.mark.parametrize("erased", [False, True])
+@pytest.mark.parametrize("times", [1, 9])
+@pytest.mark.parametrize("fields", [{"tag": "bad"}, {"note": "said since"}, {"note": "said since", "clean": True}])
+def test_a_row_that_is_tagged_anew_while_the_pool_is_mended_is_mended_in_its_place(
+    work, monkeypatch, fields, times, erased
+):
     s = Script(cwd=str(work), tools=[TOOL])
     for number in (1, 2):
         s.user(f"Question {number}?")
@@ -450,20 +458,54 @@ def test_a_row_that_is_tagged_anew_while_the_pool_is_mended_stops_no_other(work,
     (work / ".env").write_text("A_TOKEN=a-name-of-the-house-17\nB_TOKEN=a-name-of-the-house-27\n")
     project = Project.at(work)
     first, second = project.pool.rows()
-    supersede = Pool.supersede
+    supersede, newer = Pool.supersede, []
+    fields = dict(fields)
+    clean = fields.pop("clean", False)
 
-    def meanwhile(pool, row):
-        """Somebody tags the first turn bad, just before its mended row is written."""
-        monkeypatch.setattr(Pool, "supersede", supersede)
-        pool.append(replace(first, id=new_id(), tag="bad"))
-        supersede(pool, row)
+    def meanwhile(pool, old, row, **words):
+        """Somebody tags the first turn anew, just before its mended row is written."""
+        if row.source.entries == first.source.entries and len(newer) < times:
+            said = replace(first, id=new_id(), **fields, digest=f"{len(newer):064x}")
+            if clean:
+                messages = ({"role": "user", "content": "Q?"}, {"role": "assistant", "content": "A"})
+                said = replace(said, messages=messages, target=(1,))
+            newer.append(said)
+            assert not pool.append(said).duplicate
+        supersede(pool, old, row, **words)
+
+    monkeypatch.setattr(Pool, "supersede", meanwhile)
+    report = ask(work, "privacy", "redact", "--all", *(["--erase", "--yes"] if erased else []))
+    assert second.id in [each["old"] for each in report.data["mended"]]
+    assert report.data["retagged"] == [first.id, *[each.id for each in newer[:-1]]]
+    assert f"{first.id} was tagged anew meanwhile: {newer[0].id} stands for its turn" in " ".join(report.notes)
+    [now] = [row for row in project.pool.rows() if row.source.entries == first.source.entries]
+    assert (now.tag, now.note) == (newer[-1].tag, newer[-1].note)  # what the user said last
+    left = times > 1 and not clean
+    assert ("run this again" in " ".join(report.notes)) == left
+    assert (now.id == newer[-1].id) == (left or clean)
+    assert (SAID in str(now.messages)) == left
+    if now.tag == first.tag:
+        assert project.mends.heirs(first.id)[0] == now.id
+        assert (SAID.encode() in project.pool.path.read_bytes()) == (left or not erased)
+    elif not left:
+        assert f"machine privacy erase {first.id}" in " ".join(report.notes)
+    assert project.pool.counts() == ({"bad": 1, "good": 1} if now.tag == "bad" else {"good": 2})
+
+
+def test_a_row_that_is_erased_while_the_pool_is_mended_does_not_come_back(work, monkeypatch):
+    old = kept_before_the_rule(work, monkeypatch)
+    project, supersede = Project.at(work), Pool.supersede
+
+    def meanwhile(pool, *words, **options):
+        pool.erase([old.id])
+        supersede(pool, *words, **options)
 
     monkeypatch.setattr(Pool, "supersede", meanwhile)
     report = ask(work, "privacy", "redact", "--all")
-    assert report.data["retagged"] == [first.id]
-    assert [each["old"] for each in report.data["mended"]] == [second.id]
-    assert "tagged anew" in " ".join(report.notes)
-    assert project.pool.counts() == {"bad": 1, "good": 1}
+    assert (report.data["mended"], report.data["retagged"]) == ([], [old.id])
+    assert f"{old.id} counts no more" in " ".join(report.notes)
+    assert list(project.pool.rows()) == []
+    assert project.mends.all() == {}
 
 
 def test_data_says_what_it_can_where_the_pool_cannot_be_read(work):

@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+from machine.correction import ledger
 from machine.correction.ledger import (
     Approved,
     Caught,
@@ -23,6 +24,8 @@ from machine.correction.ledger import (
     new_id,
 )
 from machine.errors import Refused, StoreError
+from machine.store.erase import Span, begin
+from machine.store.files import read_private
 from machine.trace import canonical
 
 GITHUB = "ghp_" + "a1B2" * 9
@@ -102,6 +105,24 @@ def test_a_last_line_that_lacks_its_end_counts_and_is_kept(rejected):
     assert rejected.ledger.read().damaged == []
     assert rejected.ledger.find(correction.id).state == "linked"
     assert not rejected.ledger.path.with_suffix(".torn").exists()
+
+
+def test_an_event_that_is_overwritten_while_it_is_read_is_no_damage(rejected, monkeypatch):
+    first, second = rejected.opened(), rejected.opened()
+    line = rejected.ledger.path.read_bytes().splitlines()[0]
+
+    def read_meanwhile(path):
+        """Reads what an erase of the first event, not through yet, leaves of it."""
+        begin(path, [Span(0, len(line))])
+        with path.open("r+b") as file:
+            file.write(b'{"erased":"' + bytes(len(line) // 2))
+        return read_private(path)
+
+    monkeypatch.setattr(ledger, "read_private", read_meanwhile)
+    read = rejected.ledger.read()
+    assert read.damaged == []
+    assert first.id not in [each.id for each in read.corrections]
+    assert second.id in [each.id for each in read.corrections]
 
 
 def test_what_a_crash_left_of_an_event_is_set_aside_and_spoils_none(rejected):

@@ -57,3 +57,11 @@ def test_a_link_in_the_way_is_not_written_through(project, tmp_path):
     with pytest.raises(StoreError, match="symbolic link"):
         project.blobs.keep([IMAGE])
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_an_image_that_goes_while_a_row_that_names_it_is_written_is_there_again(project):
+    project.blobs.keep([IMAGE])
+    with project.blobs.holding([IMAGE]):
+        assert project.blobs.get(NAME) == IMAGE
+        project.blobs.erase([NAME])
+    assert project.blobs.get(NAME) == IMAGE

@@ -49,7 +49,7 @@ def test_a_lock_that_one_holds_is_not_waited_for_without_end(tmp_path, monkeypat
         began = time.monotonic()
         with pytest.raises(StoreError, match="held by another process"), locked(tmp_path / "lock"):
             pass
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 8
     over.set()
     holder.join()
     with locked(tmp_path / "lock"):

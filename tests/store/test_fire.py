@@ -12,9 +12,13 @@ from pathlib import Path
 import pytest
 from underfire import row
 
-from machine.store.files import append_line, private_folder, write_private
+from machine.store import extent, files
+from machine.store.batch import pending_note
+from machine.store.files import append_line, private_folder, read_private, write_private
 from machine.store.index import Index
 from machine.store.pool import Pool
+from machine.store.wipe import rewrite
+from machine.trace import encode
 
 SINGLES = os.environ.get("CROWD_SINGLES", "20")
 """Of 500 rows of a process, how many are appended one by one; the others in between, at once. `make nightly`: all."""
@@ -113,7 +117,8 @@ def test_the_rows_of_a_turn_are_announced_before_they_are_written(disk, tmp_path
     monkeypatch.setattr(os, "write", write)
     begin = pool.path.stat().st_size
     pool.append_all([row("two", part=i) for i in range(2)])
-    assert announced == [f"{begin} {pool.path.stat().st_size}".encode()]
+    [note] = announced
+    assert note.startswith(f"{begin} {pool.path.stat().st_size} ".encode())
     assert not pool.path.with_suffix(".pending").exists()
 
 
@@ -121,11 +126,13 @@ def test_what_was_erased_stays_erased_after_a_power_cut_and_is_announced_before(
     pool = Pool(tmp_path / "store" / "traces.jsonl")
     for name in ("one", "two", "three"):
         pool.append(row(name, size=2000))
-    note, announced, left = pool.path.with_suffix(".erasing"), [], []
+    note, announced, begun, left = pool.path.with_suffix(".erasing"), [], [], []
     real, wiped = os.pwrite, os.unlink
 
     def pwrite(descriptor, data, offset):
-        announced.append(disk.read(note))
+        if Path(f"/proc/self/fd/{descriptor}").readlink() == pool.path:
+            announced.append(disk.read(note))
+            begun.append(b"  " in bytes(data) and b'\n{"erased":' not in disk.read(pool.path))
         return real(descriptor, data, offset)
 
     def unlink(path, **options):
@@ -137,6 +144,7 @@ def test_what_was_erased_stays_erased_after_a_power_cut_and_is_announced_before(
     assert pool.erase(["t_two_0"]) == 1
     assert announced
     assert all(b"t_two_0" in said for said in announced)
+    assert not any(begun)  # nothing goes before the beginning of its line is on the disk as erased
     assert ("traces.erasing", False) in left
     assert disk.read(pool.path) == pool.path.read_bytes()
     assert disk.read(note) is None
@@ -157,7 +165,7 @@ def test_what_a_crash_left_of_a_turn_is_not_read_and_set_aside(tmp_path):
     whole = pool.path.read_bytes()
     cut = whole.rindex(b"\n", 0, -1) + 1  # two of three rows, and nothing torn
     pool.path.write_bytes(whole[:cut])
-    write_private(pool.path.with_suffix(".pending"), f"{begin} {len(whole)}".encode())
+    write_private(pool.path.with_suffix(".pending"), pending_note(pool.path, begin, whole[begin:]))
     assert [found.id for found in pool.rows()] == ["t_one_0"]
     assert pool.holds([("utwo", "atwo"), ("uone", "aone")]) == [False, True]
     pool.append(row("three"))
@@ -166,7 +174,66 @@ def test_what_a_crash_left_of_a_turn_is_not_read_and_set_aside(tmp_path):
     assert not pool.path.with_suffix(".pending").exists()
 
 
-@pytest.mark.parametrize("note", [b"", b"nonsense", b"1 2 3", b"0 1", b"5 999999999999"])
+@pytest.mark.parametrize("left", ["nothing", "a few bytes", "a row", "zeros"])
+def test_a_turn_that_was_begun_is_known_by_what_is_there_of_it(tmp_path, left):
+    pool = Pool(tmp_path / "store" / "traces.jsonl")
+    pool.append(row("one"))
+    first = pool.path.read_bytes()
+    rows = b"".join(encode(row("two", part=i)) + b"\n" for i in range(3))
+    kept = {"nothing": b"", "a few bytes": rows[:9], "a row": rows[: rows.index(b"\n") + 1]}
+    kept["zeros"] = bytes(70) + kept["a row"][70:]
+    write_private(pool.path.with_suffix(".pending"), pending_note(pool.path, len(first), rows))
+    pool.path.write_bytes(first + kept[left])
+    assert extent.readable(pool.path) == len(first)
+    pool.append(row("three"))
+    assert [found.id for found in pool.rows()] == ["t_one_0", "t_three_0"]
+
+
+@pytest.mark.parametrize("restored", ["other rows", "a row more", "no row less", "a longer row"])
+def test_a_note_of_a_turn_that_meets_a_restored_pool_hides_and_moves_no_row(tmp_path, restored):
+    pool = Pool(tmp_path / "store" / "traces.jsonl")
+    pool.append(row("one"))
+    first = pool.path.read_bytes()
+    note = pending_note(pool.path, len(first), b"".join(encode(row("two", part=i)) + b"\n" for i in range(9)))
+    other = encode(row("other")) + b"\n"
+    pools = {"other rows": other + first, "a row more": first + other, "no row less": first}
+    pools["a longer row"] = encode(row("one", size=41)) + b"\n"  # by a few bytes
+    pool.path.write_bytes(pools[restored])
+    write_private(pool.path.with_suffix(".pending"), note)
+    assert extent.readable(pool.path) == len(pools[restored])
+    pool.append(row("three"))
+    assert pool.path.read_bytes().startswith(pools[restored])
+    assert not pool.torn.exists()
+    assert not pool.path.with_suffix(".pending").exists()
+
+
+def test_no_part_of_a_turn_is_read_that_is_written_whole_meanwhile(tmp_path, monkeypatch):
+    pool = Pool(tmp_path / "store" / "traces.jsonl")
+    pool.append_all([row("one", part=i) for i in range(3)])
+    whole = pool.path.read_bytes()
+    pool.path.write_bytes(whole[: whole.index(b"\n") + 1])  # the writer is here, and ends before its note is looked for
+    monkeypatch.setattr(extent, "pending", lambda path: path.write_bytes(whole) * 0 or None)
+    assert extent.readable(pool.path) == len(whole)
+
+
+def test_a_file_that_is_replaced_and_wiped_while_it_is_read_is_read_anew(tmp_path, monkeypatch):
+    path, real, opened = tmp_path / "log", files.open_private, []
+    write_private(path, b"as it was")
+
+    def meanwhile(*words):
+        descriptor = real(*words)
+        opened.append(words)
+        if len(opened) == 1:
+            rewrite(path, b"as it is")
+        return descriptor
+
+    monkeypatch.setattr(files, "open_private", meanwhile)
+    assert read_private(path) == b"as it is"
+
+
+@pytest.mark.parametrize(
+    "note", [b"", b"nonsense", b"1 2 3", b"0 1", b"5 999999999999", b"0 9999999 - 0", b"\xff 1 1 1"]
+)
 def test_a_note_of_a_turn_that_makes_no_sense_deletes_nothing(tmp_path, note):
     pool = Pool(tmp_path / "store" / "traces.jsonl")
     pool.append(row("one"))

@@ -25,7 +25,8 @@ from pathlib import Path
 import filelock  # noqa: F401 (so that no child imports it)
 
 from machine.store import index
-from machine.store.erase import copies, is_erased
+from machine.store.copies import copies
+from machine.store.erase import is_erased
 from machine.store.pool import Pool
 from machine.store.project import Project
 from machine.trace import Row, Source, decode, digest

@@ -105,10 +105,10 @@ class _Build:
 def _keep(project: Project, captured: Captured, tag: Tag) -> bool:
     """Whether the turn was new."""
     project.make()
-    project.blobs.keep(captured.pictures.values())
-    if tag == "observed":
-        return project.pool.append_observed(captured.rows) > 0
-    return not all(kept.duplicate for kept in project.pool.append_all(captured.rows).rows)
+    with project.blobs.holding(captured.pictures.values()):
+        if tag == "observed":
+            return project.pool.append_observed(captured.rows) > 0
+        return not all(kept.duplicate for kept in project.pool.append_all(captured.rows).rows)
 
 
 def _report(tallies: Sequence[_Tally], tag: Tag) -> Report:

@@ -6,20 +6,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from msgspec import structs
 
 from machine.commands.common import consent, shown
+from machine.commands.mended import mend
 from machine.errors import Refused, UsageError
 from machine.host import Host
 from machine.report import Report
 from machine.store.files import locked
-from machine.store.mends import Mend
 from machine.store.project import Project
 from machine.trace import Row
 
 if TYPE_CHECKING:
     from machine.correction.ledger import Correction, Ledger
-    from machine.privacy.redact import Names
 
 _SNIPPET = 120
 """Characters of a text of a row by which copies of it are looked for."""
@@ -42,25 +40,26 @@ def redact(host: Host, ids: tuple[str, ...], every: bool, erase: bool, yes: bool
     if erase:
         words = f"machine privacy redact {'--all' if every else ' '.join(ids)} --erase --yes"
         consent(host, yes, "Overwrite the old bytes?", f"the old bytes of what is mended in {project.folder}", words)
-    mended, retagged, held = _mended(project, rows)
+    found = mend(project, rows)
+    mended = found.mended
     ledger = _ledger(project) if every else 0
-    old = _mended_before(project, rows) | {old.id for old, _ in mended} if erase else set()
+    old = _mended_before(project, rows) | {old.id for old, _ in mended} | found.replaced if erase else set()
     erased = project.pool.erase(sorted(old), superseded=True) if old else 0
-    spellings = [bytes_ for secret in held.known for bytes_ in _spelt(secret)]
+    spellings = [bytes_ for secret in found.held.known for bytes_ in _spelt(secret)]
     lines = [f"{old.id} is {new.id} now: {_said(old, new)}" for old, new in mended]
-    lines += [f"{id} was tagged anew meanwhile, and is as it was: run this again" for id in retagged]
+    lines += found.said(erase)
     lines += [f"{ledger} line(s) of corrections.jsonl mended"] if ledger else []
     lines += [f"{erased} old line(s) of rows that were mended before overwritten"] if erased and not mended else []
     elsewhere = [str(path) for path in _elsewhere(project, spellings)] if mended else []
     data = {
         "mended": [{"old": old.id, "new": new.id} for old, new in mended],
         "ledger": ledger,
-        "retagged": retagged,
+        "retagged": [old.id for old, _ in found.anew],
         "erased": erased,
         "elsewhere": elsewhere,
     }
     notes = [*shown(lines), *_left(project, mended, elsewhere, erase)]
-    changed = mended or ledger or erased or retagged
+    changed = mended or ledger or erased or found.anew
     title = f"{len(mended)} row(s) mended" if changed else "No secret found in these rows; nothing changed"
     return Report(title=title, notes=notes, data=data, next_step="machine privacy scan --pool")
 
@@ -81,8 +80,9 @@ def erase(host: Host, ids: tuple[str, ...], yes: bool) -> Report:
         project.forgotten.note([row.source.entries for row in rows])
     lines = _forget(project, corrections, {row.id for row in rows})  # first: after a crash, the rows still name them
     erased = project.pool.erase([row.id for row in rows], superseded=True) if rows else 0
-    unused = images - project.pool.names_blobs(images)
-    gone = project.blobs.erase(sorted(unused)) if unused else 0
+    with locked(project.pool.lock):
+        unused = images - project.pool.names_blobs(images)
+        gone = project.blobs.erase(sorted(unused)) if unused else 0
     elsewhere = [str(path) for path in _elsewhere(project, sought)]
     notes = [f"{path} holds text of it still" for path in elsewhere]
     notes += sorted({f"Pi's session file is as it was: {row.source.file}" for row in rows if row.source.file})
@@ -121,37 +121,6 @@ def _in_force(project: Project, ids: Sequence[str]) -> list[Row]:
                 else f"machine privacy erase {old.id}",
             )
     return found
-
-
-def _mended(project: Project, rows: Iterable[Row]) -> "tuple[list[tuple[Row, Row]], list[str], Names]":
-    """The rows that held secrets, each with the one that stands for it now; those that could not be mended, since they
-    count no more; and all that was found, in memory. What one row of a turn shows to be a secret goes from all of them.
-    """
-    from machine.capture.rows import new_id, now, without_secrets
-    from machine.privacy.redact import Names
-
-    sources, held = project.sources(), Names()
-    mended, retagged = list[tuple[Row, Row]](), list[str]()
-    turns: dict[tuple[str, ...], list[Row]] = {}
-    for row in rows:
-        turns.setdefault(row.source.entries, []).append(row)
-    for turn in turns.values():
-        names = Names()
-        clean, _ = without_secrets(turn, sources, names)
-        held.known |= names.known
-        for old, new in zip(turn, clean, strict=True):
-            if new is old:
-                continue
-            new = structs.replace(new, id=new_id())
-            with locked(project.pool.lock):
-                project.mends.note(Mend(old.id, new.id, now()))
-            try:
-                project.pool.supersede(new)
-            except Refused:
-                retagged.append(old.id)
-            else:
-                mended.append((old, new))
-    return mended, retagged, held
 
 
 def _mended_before(project: Project, rows: Iterable[Row]) -> set[str]:
@@ -201,7 +170,7 @@ def _forget(project: Project, corrections: "Sequence[Correction]", rows: Set[str
 
 def _elsewhere(project: Project, needles: Sequence[bytes]) -> list[Path]:
     """Files of the store, beside the pool, that hold one of the texts."""
-    from machine.store.erase import copies
+    from machine.store.copies import copies
 
     own = {project.pool.path, project.pool.path.with_suffix(".index")}
     return [path for path in copies(project.folder, needles) if path not in own] if needles else []

@@ -166,11 +166,11 @@ def write(tagging: Tagging, tag: Tag, rows: Sequence[Row], captured: Captured, o
     """
     project = tagging.project
     project.make()
-    project.blobs.keep(captured.pictures.values())
-    if out is not None:
-        append_elsewhere(out.expanduser(), *rows)
-        return Kept(f"Saved to {out}", rows, tagging.session)
-    held = project.pool.append_all(rows)
+    with project.blobs.holding(captured.pictures.values()):
+        if out is not None:
+            append_elsewhere(out.expanduser(), *rows)
+            return Kept(f"Saved to {out}", rows, tagging.session)
+        held = project.pool.append_all(rows)
     known = all(each.duplicate for each in held.rows)
     title = "Already tagged: nothing added" if known else f"Saved as {tag}, {held.counts.get(tag, 0)} in the pool"
     named = [structs.replace(row, id=each.id) for row, each in zip(rows, held.rows, strict=True)]

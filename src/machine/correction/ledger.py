@@ -1,14 +1,14 @@
 """The ledger of corrections: `corrections.jsonl`, append-only, one event a line.
 
 A correction is what its events say, in order; nothing but `mend` and `erase` changes what was written. What a crash can
-lose: nothing that
-`append` has returned for. An event is written under the project's lock and synced; bytes after the last LF (a crash in
-the middle of a write) are moved to `corrections.torn` before the next event, unless they are a whole line that only
-lacks its LF. Secrets are redacted before anything is written. Lines that are not events are counted and named, and
-spoil no other.
+lose: nothing that `append` has returned for. An event is written under the project's lock and synced; bytes after the
+last LF (a crash in the middle of a write) are moved to `corrections.torn` before the next event, unless they are a
+whole line that only lacks its LF. Secrets are redacted before anything is written. Lines that are not events are counted and
+named, and spoil no other.
 """
 
 import contextlib
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, TypeVar
@@ -20,9 +20,10 @@ from machine.errors import Refused
 from machine.privacy.redact import Names, redacted
 from machine.privacy.sources import Sources
 from machine.report import one_line
-from machine.store.erase import erase_lines, erasing, finish, is_erased, rewrite
+from machine.store.erase import erase_lines, finish, gone, is_erased
 from machine.store.files import append_line, is_private, locked, read_private
 from machine.store.project import Project
+from machine.store.wipe import rewrite
 from machine.trace import canonical, well_formed
 
 LEDGER_VERSION = 1
@@ -320,11 +321,10 @@ class Ledger:
         """
         if not is_private(self.path):
             return [b""]
-        gone, offset, lines = erasing(self.path), 0, []
-        for line in read_private(self.path).split(b"\n"):
-            lines.append(b"" if offset in gone else line)
-            offset += len(line) + 1
-        return lines
+        lines = read_private(self.path).split(b"\n")
+        offsets = [0, *itertools.accumulate(len(line) + 1 for line in lines[:-1])]
+        going = gone(self.path, offsets)  # asked once they are read: what was being overwritten meanwhile is among them
+        return [b"" if offset in going else line for offset, line in zip(offsets, lines, strict=True)]
 
 
 def new_id() -> str:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from machine.store.extent import pending
+from machine.store.extent import pending, pending_note
 from machine.store.files import explained, open_private, set_aside, sync_folder, torn_tail, write_or_cut, write_private
 
 
@@ -24,7 +24,7 @@ def write_rows(path: Path, rows: Sequence[bytes], torn: Path | None) -> int:
             if not size:
                 sync_folder(path.parent)
             data = (b"\n" if tail else b"") + b"".join(row + b"\n" for row in rows)
-            with _together(path, size, size + len(data)) if torn and len(rows) > 1 else contextlib.nullcontext():
+            with _together(path, size, data) if torn and len(rows) > 1 else contextlib.nullcontext():
                 write_or_cut(descriptor, data, size)
     finally:
         os.close(descriptor)
@@ -35,8 +35,8 @@ def _set_aside(path: Path, descriptor: int, torn: Path) -> None:
     """Moves to `torn` what a crash left of a turn's rows, or of a line."""
     begun = pending(path)
     size, tail = torn_tail(descriptor)
-    if begun is not None and begun[0] < size < begun[1]:
-        tail = os.pread(descriptor, size - begun[0], begun[0])
+    if begun is not None:
+        tail = os.pread(descriptor, size - begun, begun)
     elif _is_json(tail):
         tail = b""
     if tail:
@@ -45,10 +45,10 @@ def _set_aside(path: Path, descriptor: int, torn: Path) -> None:
 
 
 @contextlib.contextmanager
-def _together(path: Path, begin: int, end: int) -> Iterator[None]:
-    """While it is open, a pool that does not reach `end` is read up to `begin`."""
+def _together(path: Path, begin: int, data: bytes) -> Iterator[None]:
+    """While it is open, a pool that does not hold all of `data` from byte `begin` on is read up to there."""
     note = path.with_suffix(".pending")
-    write_private(note, f"{begin} {end}".encode())
+    write_private(note, pending_note(path, begin, data))
     yield
     note.unlink()
 

@@ -1,13 +1,14 @@
 """Blobs: images of a project, each kept once under the hash of its bytes, which rows name in place of the bytes."""
 
+import contextlib
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 
 from machine.errors import StoreError
-from machine.store.erase import wipe
 from machine.store.files import explained, private_folder, read_private, write_private
+from machine.store.wipe import wipe, wipe_strays
 
 
 class Blobs:
@@ -24,6 +25,20 @@ class Blobs:
         """
         return [self._put(data) for data in images]
 
+    @contextlib.contextmanager
+    def holding(self, images: Collection[bytes]) -> Iterator[None]:
+        """Keeps images while rows that name them are written, and looks after them again when they are.
+
+        Who erases images does so under the pool's lock, of those that no row names: between the first look and the
+        rows, one that lay there already can go.
+
+        Raises:
+            StoreError: one could not be written.
+        """
+        self.keep(images)
+        yield
+        self.keep(images)
+
     def get(self, name: str) -> bytes:
         """The image of that hash.
 
@@ -39,16 +54,14 @@ class Blobs:
     def erase(self, names: Iterable[str]) -> int:
         """Overwrites and removes images, and what a crash left of their writing; returns how many there were.
 
-        The caller sees to it that no row names them (`Pool.names_blobs`): a turn with the same image that is being
-        tagged meanwhile may lose it.
+        The caller holds the pool's lock, and sees to it that no row names them (`Pool.names_blobs`).
 
         Raises:
             StoreError: one could not be overwritten, or a name is not the hash of an image.
         """
         count = 0
         for path in map(self._path, names):
-            for stray in path.parent.glob(f".tmp-{path.name}-*"):
-                wipe(stray)
+            wipe_strays(path)
             count += wipe(path)
         return count
 

@@ -5,6 +5,12 @@ moves. What is to go is noted first, durably, beside the log (`<log>.erasing`): 
 whoever writes to the log next, and until then no reader takes those lines for anything. Torn pieces in `<log>.torn` go
 the same way. Everything here is called under the log's lock, but for what only reads.
 
+The note names places, and is bound to the bytes there by a salted hash of each line: where a log was edited or restored
+meanwhile, other lines of the same place and length are neither hidden nor overwritten. The hash leaves out the line's
+first bytes, which are overwritten first and synced before the rest: a line is known as it was, with any part of its
+beginning overwritten, or by the word `erased`. Who has read a line, and finds it not begun as erased afterwards, has
+read it whole.
+
 What overwriting cannot promise: a solid-state disk writes elsewhere and keeps the old cells for a while; a file system
 that copies on write (btrfs, ZFS, APFS), its snapshots, a journal of data, and every backup keep the old bytes; so does
 what the system deleted before, such as SQLite's journals. There only an encrypted disk, and waiting, help.
@@ -13,39 +19,48 @@ what the system deleted before, such as SQLite's journals. There only an encrypt
 import contextlib
 import datetime
 import functools
+import hashlib
 import json
 import os
+import secrets
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from machine.errors import StoreError
 from machine.store.files import explained, is_private, open_private, read_private, sync_folder, write_private
+from machine.store.wipe import put, wipe_strays, zero
 
 _HEAD = b'{"erased":'
+_SHORTEST = len(_HEAD + b"1}")
+"""Bytes of the shortest line that says, once it is erased, what it was; a shorter one becomes blank."""
 _CHUNK = 1 << 20
+_SALT_BYTES = 32
 _Bytes = Annotated[int, msgspec.Meta(ge=0, lt=1 << 48)]
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A line that is to go: its first byte in the log (`torn`: in what crashes left of it), its length without LF."""
+    """A line that is to go: its first byte in the log (`torn`: in what crashes left of it), its length without LF.
+
+    `seal` is what `begin` knows its bytes by.
+    """
 
     offset: _Bytes
     length: _Bytes
     id: str = ""
     torn: bool = False
+    seal: str = ""
 
 
 class _Note(msgspec.Struct, frozen=True):
-    """What goes, since when, and how many bytes the log, and the file of torn pieces, had then."""
+    """What goes, since when, and the salt, in hex, of the seals."""
 
     at: str
     spans: tuple[Span, ...]
-    size: _Bytes
-    torn_size: _Bytes
-    version: int = 1
+    salt: Annotated[str, msgspec.Meta(pattern=f"^[0-9a-f]{{{2 * _SALT_BYTES}}}$")]
+    version: Literal[2]
 
 
 def is_erased(line: bytes) -> bool:
@@ -55,13 +70,26 @@ def is_erased(line: bytes) -> bool:
 
 def erasing(log: Path) -> frozenset[int]:
     """Where, in bytes, the lines of a log begin that are being erased, or were when a crash came; mostly none."""
-    note = _note_of(log)
-    if not os.path.lexists(note):
+    if not noted(log):
         return frozenset()
     with contextlib.suppress(StoreError):
-        found = _read(note)
-        return frozenset(span.offset for span in found.spans if not span.torn) if found else frozenset()
+        if (found := _read(_note_of(log))) is not None:
+            with os.fdopen(open_private(log, os.O_RDONLY), "rb") as file, explained(log):
+                spans = [span for span in found.spans if not span.torn]
+                return frozenset(span.offset for span in spans if _meant(file.fileno(), span, found))
     return frozenset()
+
+
+def gone(log: Path, offsets: Sequence[int]) -> set[int]:
+    """Those of the lines of a log, by where they begin, that are erased by now, or being erased."""
+    going = erasing(log)
+    with explained(log), log.open("rb") as file:
+        return {at for at in offsets if at in going or is_erased(os.pread(file.fileno(), len(_HEAD), at))}
+
+
+def noted(log: Path) -> bool:
+    """Whether a note says that lines of a log are being erased, of this log or of what lay there before."""
+    return os.path.lexists(_note_of(log))
 
 
 def torn_of(log: Path) -> Path:
@@ -83,6 +111,7 @@ def erase_lines(log: Path, pick: Callable[[bytes], bool]) -> int:
             the next call of `finish` goes on.
     """
     finish(log)
+    wipe_strays(log)
     spans = [
         Span(offset, len(line), torn=torn)
         for path, torn in ((log, False), (torn_of(log), True))
@@ -98,89 +127,36 @@ def begin(log: Path, spans: Sequence[Span]) -> None:
     """Notes what is to go; from here on it counts as gone.
 
     Raises:
-        StoreError: it could not be written; nothing goes.
+        StoreError: it could not be written, or there is no such line; nothing goes.
     """
     if spans:
         at = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        note = _Note(at, tuple(spans), _size(log), _size(torn_of(log)))
-        write_private(_note_of(log), msgspec.json.encode(note))
+        salt = secrets.token_bytes(_SALT_BYTES)
+        sealed = tuple(msgspec.structs.replace(span, seal=_seal(_bytes_of(log, span), salt)) for span in spans)
+        wipe_strays(_note_of(log))
+        write_private(_note_of(log), msgspec.json.encode(_Note(at, sealed, salt.hex(), 2)))
 
 
 def finish(log: Path, then: Callable[[], None] = lambda: None) -> None:
     """Erases what is noted, if anything is: overwrites it, syncs, does what comes `then`, and takes the note away.
 
     Raises:
-        StoreError: it could not be done; the note stays. Or the log no longer has a line where one was noted.
+        StoreError: it could not be done; the note stays. Or where a line was noted there is another, which is left as
+            it is: then the note is gone as well, and the next call has nothing to finish.
     """
-    note = _note_of(log)
-    if not os.path.lexists(note):
+    if not noted(log):
         return
+    note, others = _note_of(log), list[Span]()
     found = _read(note)
     if found is not None:
-        for path, torn, size in ((log, False, found.size), (torn_of(log), True, found.torn_size)):
+        for path, torn in ((log, False), (torn_of(log), True)):
             spans = [span for span in found.spans if span.torn is torn]
             if spans and is_private(path):
-                if _size(path) < size:
-                    raise _moved(path, note)
-                _overwrite(path, spans, found.at, note)
+                others += _overwrite(path, spans, found)
         then()
-    with explained(note):
-        note.unlink(missing_ok=True)
-        sync_folder(note.parent)
-
-
-def wipe(path: Path) -> bool:
-    """Overwrites the bytes of a private file with zeros, syncs, and removes it; False if there is none.
-
-    Raises:
-        StoreError: it is a link or another user's, has a second name, or could not be overwritten.
-    """
-    if not is_private(path):
-        return False
-    descriptor = open_private(path, os.O_RDWR)
-    try:
-        with explained(path):
-            _zero(descriptor)
-            path.unlink(missing_ok=True)
-            sync_folder(path.parent)
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def rewrite(path: Path, data: bytes) -> None:
-    """Replaces a private file as `write_private` does, then overwrites the bytes that it had before with zeros.
-
-    Raises:
-        StoreError: it could not be replaced, and is as it was; or it was, and its old bytes could not be overwritten.
-    """
-    descriptor = open_private(path, os.O_RDWR)
-    try:
-        write_private(path, data)
-        with explained(path):
-            _zero(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def copies(folder: Path, needles: Sequence[bytes]) -> list[Path]:
-    """The files anywhere below a folder whose bytes hold one of the `needles`, in order of their paths.
-
-    Files are read as they are, a piece at a time, SQLite's too; links are not followed. Text that is spelt otherwise
-    (escaped, compressed), or that SQLite keeps in several pages, is not found: spelling is the caller's matter.
-
-    Raises:
-        StoreError: a file, or a folder, cannot be read.
-    """
-    sought = [needle for needle in needles if needle]
-    found = []
-    with explained(folder):
-        for place, folders, names in os.walk(folder, onerror=_raise):
-            folders.sort()
-            for path in (Path(place, name) for name in sorted(names)):
-                if not path.is_symlink() and path.is_file() and sought and _holds(path, sought):
-                    found.append(path)
-    return sorted(found)
+        _take_away(note)
+    if others:
+        raise _unmatched(log, note, others)
 
 
 def all_lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -195,21 +171,6 @@ def all_lines(path: Path) -> Iterator[tuple[int, bytes]]:
             offset += len(line)
 
 
-def _holds(path: Path, needles: Sequence[bytes]) -> bool:
-    longest, last = max(map(len, needles)), b""
-    with explained(path), path.open("rb") as file:
-        while piece := file.read(_CHUNK):
-            window = last + piece
-            if any(needle in window for needle in needles):
-                return True
-            last = window[len(window) - longest + 1 :] if longest > 1 else b""
-    return False
-
-
-def _raise(error: OSError) -> None:
-    raise error
-
-
 @functools.lru_cache(maxsize=16)
 def _note_of(log: Path) -> Path:
     return log.with_suffix(".erasing")
@@ -221,7 +182,7 @@ def _read(note: Path) -> _Note | None:
         return msgspec.json.decode(read_private(note), type=_Note)
     except msgspec.MsgspecError as error:
         raise StoreError(
-            f"{note} says what is being erased, and is damaged: {error}",
+            f"{note} says what is being erased, and is damaged, or of another version: {error}",
             next_step=f"rm {note}, then erase once more",
         ) from error
     except StoreError as error:
@@ -230,44 +191,87 @@ def _read(note: Path) -> _Note | None:
         raise
 
 
-def _overwrite(path: Path, spans: Sequence[Span], at: str, note: Path) -> None:
-    """Overwrites lines of a file. First how each begins, so that it can be read as nothing else, then the rest."""
+def _overwrite(path: Path, spans: Sequence[Span], note: _Note) -> list[Span]:
+    """Overwrites lines of a file, and returns those that are not the ones that the note means, which stay.
+
+    First how each begins, so that it can be read as nothing else, then the rest.
+    """
     descriptor = open_private(path, os.O_RDWR)
     try:
         with explained(path):
-            size = os.fstat(descriptor).st_size
-            for span in spans:
-                if span.offset + span.length > size or not _fits(descriptor, span):
-                    raise _moved(path, note)
-            for span in spans:
-                _put(descriptor, _words(span, at), span.offset)
+            meant = {span: _words(span, note.at) for span in spans if _meant(descriptor, span, note)}
+            for span, said in meant.items():
+                put(descriptor, said[: _beginning(span.length)], span.offset)
             os.fsync(descriptor)
-            for span in spans:
-                length = len(_words(span, at))
-                for offset in range(length, span.length, _CHUNK):
-                    _put(descriptor, b" " * min(_CHUNK, span.length - offset), span.offset + offset)
+            for span, said in meant.items():
+                put(descriptor, said, span.offset)
+                for offset in range(len(said), span.length, _CHUNK):
+                    put(descriptor, b" " * min(_CHUNK, span.length - offset), span.offset + offset)
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    return [span for span in spans if span not in meant]
 
 
-def _fits(descriptor: int, span: Span) -> bool:
-    """Whether a line of that length is at that place."""
+def _meant(descriptor: int, span: Span, note: _Note) -> bool:
+    """Whether the line at a place is the one that the note means, or what overwriting has made of it."""
+    line = _line_at(descriptor, span)
+    if line is None:
+        return False
+    done = is_erased(line) if span.length >= _SHORTEST else not line.strip()
+    return done or _seal(line, bytes.fromhex(note.salt)) == span.seal
+
+
+def _seal(line: bytes, salt: bytes) -> str:
+    """What a line is known by though its beginning is overwritten; without the salt it says nothing of what it was."""
+    rest = line[_beginning(len(line)) :] if len(line) >= _SHORTEST else line
+    return hashlib.blake2b(rest, key=salt, digest_size=32).hexdigest()
+
+
+def _beginning(length: int) -> int:
+    """How many bytes of a line of that length are overwritten, and synced, before the others."""
+    return len(_HEAD) if length >= _SHORTEST else length
+
+
+def _line_at(descriptor: int, span: Span) -> bytes | None:
+    """The line of that length at that place; None if there is no such line."""
+    if span.offset + span.length > os.fstat(descriptor).st_size:
+        return None
     before = os.pread(descriptor, 1, span.offset - 1) if span.offset else b"\n"
-    line = os.pread(descriptor, span.length + 1, span.offset)
-    return before == b"\n" and len(line.partition(b"\n")[0]) == span.length
+    line, _, after = os.pread(descriptor, span.length + 1, span.offset).partition(b"\n")
+    return line if before == b"\n" and len(line) == span.length and not after else None
 
 
-def _moved(path: Path, note: Path) -> StoreError:
+def _bytes_of(log: Path, span: Span) -> bytes:
+    path = torn_of(log) if span.torn else log
+    with os.fdopen(open_private(path, os.O_RDONLY), "rb") as file, explained(path):
+        line = _line_at(file.fileno(), span)
+    if line is None:
+        raise StoreError(f"{path} was edited while lines of it were sought", next_step="run the command again")
+    return line
+
+
+def _unmatched(log: Path, note: Path, spans: Sequence[Span]) -> StoreError:
+    ids = sorted({span.id for span in spans if span.id})
+    again = f": machine privacy erase {' '.join(ids)}" if ids else ""
     return StoreError(
-        f"{path} was edited while lines of it were being erased, and they are not where they were",
-        next_step=f"rm {note}, then erase once more",
+        f"{log} was edited or restored while {len(spans)} line(s) of it were being erased: other bytes lie where they "
+        f"were, and stay as they are; {note}, which named them, was dropped",
+        next_step=f"run the command again, then erase once more what is there still{again}",
     )
 
 
-def _size(path: Path) -> int:
-    with explained(path):
-        return path.lstat().st_size if is_private(path) else 0
+def _take_away(note: Path) -> None:
+    """Removes a note, then overwrites its bytes, where the disk lets it: seals and salt need not be found later."""
+    descriptor = open_private(note, os.O_RDWR)
+    try:
+        with explained(note):
+            note.unlink(missing_ok=True)
+            sync_folder(note.parent)
+        with contextlib.suppress(OSError):
+            zero(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _words(span: Span, at: str) -> bytes:
@@ -276,20 +280,4 @@ def _words(span: Span, at: str) -> bytes:
     for words in (_HEAD + b" %b, " % id + b'"at": "%b"}' % at.encode(), _HEAD + b" %b}" % id, _HEAD + b"1}"):
         if len(words) <= span.length:
             return words
-    return b" " * min(span.length, len(_HEAD))
-
-
-def _zero(descriptor: int) -> None:
-    """Overwrites all of a file with zeros, and syncs."""
-    size = os.fstat(descriptor).st_size
-    for offset in range(0, size, _CHUNK):
-        _put(descriptor, bytes(min(_CHUNK, size - offset)), offset)
-    os.fsync(descriptor)
-
-
-def _put(descriptor: int, data: bytes, offset: int) -> None:
-    """Writes every byte at a place."""
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(descriptor, view, offset)
-        view, offset = view[written:], offset + written
+    return b" " * span.length

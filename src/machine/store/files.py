@@ -24,6 +24,8 @@ FILE_MODE = 0o600
 LOCK_SECONDS = 30.0
 _POLL_SECONDS = 0.01
 """How often a held lock is asked for: a holder is done in milliseconds."""
+_READS = 9
+"""How often a file is read that was replaced meanwhile: its old bytes may be overwritten (`machine.store.wipe`)."""
 _NO_FOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _NO_WAIT = getattr(os, "O_NONBLOCK", 0)
 """A pipe in the way is opened at once, and refused; a file knows no difference."""
@@ -109,8 +111,13 @@ def read_private(path: Path) -> bytes:
     Raises:
         StoreError: as `open_private`; its cause is a FileNotFoundError where there is no such file.
     """
-    with explained(path), open(open_private(path, os.O_RDONLY), "rb") as file:
-        return file.read()
+    with explained(path):
+        for _ in range(_READS):
+            with open(open_private(path, os.O_RDONLY), "rb") as file:
+                data = file.read()
+                if os.fstat(file.fileno()).st_nlink:
+                    break
+    return data
 
 
 def is_private(path: Path) -> bool:

@@ -6,7 +6,7 @@ an edited one), is of another schema, or is damaged is made anew; one that canno
 holds, is left alone and made in memory for this once. Of what a row says it holds ids and hashes alone, not its words.
 
 A later row of the same turn, or of the same content, supersedes the earlier one: listings show the last word on a turn.
-An observed row has no say over a good or a bad one.
+An observed row has no say over a good or a bad one: where one of the same content is in force, no row of its turn is.
 """
 
 import contextlib
@@ -21,12 +21,13 @@ from typing import Any
 import msgspec
 
 from machine.errors import StoreError
-from machine.store.erase import erasing, is_erased, wipe
+from machine.store.erase import erasing, gone, is_erased, noted
 from machine.store.extent import lines, mark_of, readable
 from machine.store.files import explained, open_private
+from machine.store.wipe import wipe
 from machine.trace import Row, Tag, check, decode
 
-_VERSION = 4
+_VERSION = 5
 _SCHEMA = """
 DROP TABLE IF EXISTS covers;
 DROP TABLE IF EXISTS rows;
@@ -106,9 +107,10 @@ class Index:
         """The row in force that has the same content as `row`."""
         return next(iter(self._places("superseded = 0 AND digest = ?", [key(row.digest)])), None)
 
-    def in_force(self, turn: bytes, tag: Tag) -> bool:
-        """Whether a turn (`turn_key`) has a row of that tag in force."""
-        return bool(self._ask("SELECT 1 FROM rows WHERE superseded = 0 AND turn = ? AND tag = ? LIMIT 1", [turn, tag]))
+    def in_force(self, id: str, turn: bytes, tag: Tag) -> bool:
+        """Whether the row `id` is the one in force of a turn (`turn_key`), and of that tag."""
+        asked = "SELECT 1 FROM rows WHERE superseded = 0 AND id = ? AND turn = ? AND tag = ?"
+        return bool(self._ask(asked, [id, turn, tag]))
 
     def holds(self, turn: bytes) -> bool:
         """Whether a turn (`turn_key`) has a row, superseded ones too."""
@@ -150,7 +152,7 @@ class Index:
             return self._db.execute(question, values).fetchall()
 
     def _open(self) -> sqlite3.Connection:
-        if erasing(self._pool):
+        if noted(self._pool):
             return self._caught_up(":memory:")
         try:
             return self._caught_up(self._file())
@@ -207,15 +209,16 @@ class Index:
             db.execute("DELETE FROM covers")
             db.execute("INSERT INTO covers VALUES (0, '', 0, 0)")
             start = 0
-        reached, count, broken, erased, gone = start, 0, 0, 0, erasing(self._pool)
+        reached, count, erased, others, going = start, 0, 0, list[int](), erasing(self._pool)
         for offset, line in lines(self._pool, start, end):
             reached = offset + len(line) + 1
             count += 1
-            if offset in gone or is_erased(line):
+            if offset in going or is_erased(line):
                 erased += 1
-            else:
-                broken += not _add(db, offset, line)
-        values = [reached, mark_of(self._pool, reached), broken, erased]
+            elif not _add(db, offset, line):
+                others.append(offset)
+        since = len(gone(self._pool, others)) if others else 0
+        values = [reached, mark_of(self._pool, reached), len(others) - since, erased + since]
         db.execute("UPDATE covers SET bytes = ?, mark = ?, broken = broken + ?, erased = erased + ?", values)
         return count >= _KEPT_LINES or reached - start >= _KEPT_BYTES
 
@@ -276,7 +279,11 @@ def _insert(db: sqlite3.Connection, offset: int, length: int, row: Row) -> None:
     source, keys = row.source, (key(row.digest), turn_key(row.source.entries, row.source.part))
     earlier = db.execute("SELECT tag FROM rows WHERE superseded = 0 AND (digest = ? OR turn = ?)", keys).fetchall()
     outranked = row.tag == "observed" and any(tag != "observed" for (tag,) in earlier)
-    if earlier and not outranked:
+    if outranked:  # where it is by a row of another turn, that one stands for what was observed of this turn before
+        before = "superseded = 0 AND turn = ? AND tag = 'observed'"
+        seen = db.execute(f"UPDATE rows SET superseded = 1 WHERE {before}", keys[1:]).rowcount
+        _count(db, [("observed",)] * seen, -1)
+    elif earlier:
         db.execute("UPDATE rows SET superseded = 1 WHERE superseded = 0 AND (digest = ? OR turn = ?)", keys)
         _count(db, earlier, -1)
     note = None if row.note is None else key(row.note)

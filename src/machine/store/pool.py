@@ -16,14 +16,14 @@ import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from machine.errors import Refused, StoreError
 from machine.home import machine_home
 from machine.store.batch import write_rows
-from machine.store.erase import all_lines, begin, erasing, finish, is_erased
+from machine.store.erase import all_lines, begin, erasing, finish, gone, is_erased
 from machine.store.files import explained, is_private, locked, private_folder
 from machine.store.index import Index, Place, drop, key, turn_key
 from machine.store.selection import selected
@@ -32,6 +32,8 @@ from machine.trace import Row, decode, encode
 _T = TypeVar("_T")
 _HEAD = 16
 """So many bytes of a line say whether it is erased."""
+_BUFFER = 1 << 17
+"""Bytes that are read at once where rows are read one after the other."""
 
 
 @dataclass(frozen=True)
@@ -105,19 +107,22 @@ class Pool:
             self._write(new, index)
         return len(new)
 
-    def supersede(self, row: Row) -> None:
-        """Adds a row that mends one, durably: one of the same part of a turn, which it stands for from now on.
+    def supersede(self, old: str, row: Row, first: Callable[[], None] = lambda: None) -> None:
+        """Adds a row that mends the row `old`, durably: of the same part of a turn, for which it stands from now on.
 
         It has an id of its own. Unlike `append` it is written though only what no digest and no note shows has changed
-        (where the turn comes from, the edits). The old row's bytes stay, until `erase`.
+        (where the turn comes from, the edits). The old row's bytes stay, until `erase`. What is to be done `first` is
+        done under the lock, once it is sure that the row will be written.
 
         Raises:
-            Refused: the pool holds no row of that part of the turn, of the same tag, in force.
+            Refused: `old` is not the row in force of that part of the turn, of that tag: it was erased, or the turn was
+                tagged anew since the row was read, which a mended old row must not hide. Nothing was written.
             StoreError: it could not be written; the pool is as it was.
         """
         with self._writing() as index:
-            if not index.in_force(turn_key(row.source.entries, row.source.part), row.tag):
-                raise Refused("the row that was to be mended is not in the pool any more", next_step="machine tagged")
+            if not index.in_force(old, turn_key(row.source.entries, row.source.part), row.tag):
+                raise Refused(f"{old} was to be mended, and is not in force any more", next_step="machine tagged")
+            first()
             self._write([row], index)
 
     def erase(self, ids: Sequence[str], *, superseded: bool = False) -> int:
@@ -125,7 +130,7 @@ class Pool:
 
         An earlier row of the same turn, where there is one, is in force again, unless `superseded`: then the rows not
         in force of the same turns, or of the same content, go too. What another place holds (the ledger, runs, a
-        suite) stays: see `machine.store.erase.copies`.
+        suite) stays: see `machine.store.copies`.
 
         Returns:
             How many lines of the pool were overwritten; ids that no row has, or that are erased, count nothing.
@@ -152,9 +157,9 @@ class Pool:
     def names_blobs(self, names: Iterable[str]) -> set[str]:
         """Those of the blobs that a row of the pool names, superseded ones too. Reads all of the pool."""
         sought, found = set(names), set[str]()
-        gone = erasing(self.path)
+        going = erasing(self.path)
         for offset, line in all_lines(self.path):
-            if offset not in gone:
+            if offset not in going:
                 found |= {name for name in sought if name.encode() in line}
         return found
 
@@ -230,26 +235,31 @@ class Pool:
         if not places:
             return
         with explained(self.path):
-            file = self.path.open("rb")
+            file = self.path.open("rb", buffering=_BUFFER)
         with file:
+            descriptor = file.fileno()
             for place in places:
                 file.seek(place.offset)
                 line = file.read(place.length)
-                if not self._is_gone(file, place.offset):
-                    yield self._row(line)
+                # Looked at after the line was read: the beginning goes first, so what begins as it was is whole.
+                if not is_erased(os.pread(descriptor, _HEAD, place.offset)) and (row := self._row(line, place)):
+                    yield row
 
-    def _is_gone(self, file: BinaryIO, offset: int) -> bool:
-        """Whether the row there was erased, or is being, since the index was asked."""
-        return offset in erasing(self.path) or is_erased(os.pread(file.fileno(), _HEAD, offset))
-
-    def _row(self, line: bytes) -> Row:
+    def _row(self, line: bytes, place: Place) -> Row | None:
+        """The row that the line holds; None where its beginning is being overwritten."""
+        fault: Exception | None = None
         try:
-            return decode(line)
-        except msgspec.MsgspecError as error:
-            raise StoreError(
-                f"{self.path} was changed where the index knows a row",
-                next_step=f"remove {self.path.with_suffix('.index')}; it is made anew",
-            ) from error
+            row = decode(line)
+            if row.id == place.id:
+                return row
+        except (msgspec.MsgspecError, RecursionError) as error:
+            fault = error
+        if gone(self.path, [place.offset]):
+            return None
+        raise StoreError(
+            f"{self.path} was changed where the index knows the row {place.id}",
+            next_step=f"remove {self.path.with_suffix('.index')}; it is made anew",
+        ) from fault
 
     def _ask(self, ask: Callable[[Index], _T], nothing: _T) -> _T:
         """The index's answer; `nothing` where there is no pool yet, and so no index to make."""
