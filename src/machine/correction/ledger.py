@@ -3,8 +3,8 @@
 A correction is what its events say, in order; nothing but `mend` and `erase` changes what was written. What a crash can
 lose: nothing that `append` has returned for. An event is written under the project's lock and synced; bytes after the
 last LF (a crash in the middle of a write) are moved to `corrections.torn` before the next event, unless they are a
-whole line that only lacks its LF. Secrets are redacted before anything is written. Lines that are not events are counted and
-named, and spoil no other.
+whole line that only lacks its LF. Secrets are redacted before anything is written. Lines that are not events are
+counted and named, and spoil no other.
 """
 
 import contextlib
