@@ -63,14 +63,14 @@ class Doorkeeper:
         return self.project.sources(fingerprints=self._policy == "ask")
 
 
-def allow(project: Project, fingerprints: Sequence[str]) -> None:
-    """Adds to the fingerprints of what looks like a secret and is none.
+def allow(project: Project, fingerprints: Sequence[str]) -> tuple[str, ...]:
+    """Adds to the fingerprints of what looks like a secret and is none; returns all that the project allows.
 
     Raises:
         StoreError: the settings cannot be read or written.
     """
     known = project.settings().allowed
-    project.set(allowed=tuple(dict.fromkeys([*known, *fingerprints])))
+    return project.set(allowed=tuple(dict.fromkeys([*known, *fingerprints]))).allowed
 
 
 def plain(project: Project, reason: str) -> str:

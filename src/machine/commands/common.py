@@ -21,6 +21,12 @@ PAGE, RECIPE = "train_sft.py", "tinker.yaml"
 
 STATES = click.Choice(["on", "off"])
 """What such a setting may be set to."""
+POLICIES = {
+    "redact": "a turn that holds a secret is kept without it",
+    "refuse": "a turn that holds a secret is not kept",
+    "ask": "you are asked about a turn that holds a secret; where nobody is there, it is not kept",
+}
+"""What becomes of secrets in a project."""
 _SHOWN = 12
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from machine.commands.common import POLICIES
 from machine.errors import StoreError
 from machine.host import Host
 from machine.report import Report, Table
@@ -13,11 +14,6 @@ from machine.trace import TAGS
 
 SHOWN = 5
 AUTO = {True: "on: compacted spans and headless runs are kept as observed", False: "off: only what you tag is kept"}
-SECRETS = {
-    "redact": "replaced by placeholders before a row is kept (machine privacy)",
-    "refuse": "a turn that holds one is not kept (machine privacy)",
-    "ask": "you are asked about a turn that holds one (machine privacy)",
-}
 
 
 @click.command()
@@ -37,7 +33,7 @@ def data(host: Host) -> Report:
         ("Auto", AUTO[auto]),
         ("Size", _bytes(size)),
         ("Runs", str(sum(1 for _ in project.runs.iterdir()) if project.runs.is_dir() else 0)),
-        ("Secrets", SECRETS[privacy]),
+        ("Secrets", f"{POLICIES[privacy]} (machine privacy)"),
         ("Seen by", "you alone (folder 0700, files 0600); nothing leaves this machine before you are asked"),
     ]
     notes = [unreadable.message] if unreadable else []

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from machine.commands.common import STATES, shown, switched
+from machine.commands.common import POLICIES, STATES, shown, switched
 from machine.commands.mending import erase, redact
 from machine.errors import Refused, UsageError
 from machine.host import Host
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from machine.privacy.redact import Finding
     from machine.privacy.sources import Sources
 
-POLICIES = {
-    "redact": "a turn that holds a secret is kept without it",
-    "refuse": "a turn that holds a secret is not kept",
-    "ask": "you are asked about a turn that holds a secret; where nobody is there, it is not kept",
-}
 SCANNED = 20
 """Findings that a listing shows; `--json` gives them all."""
 LARGEST = 1 << 28
@@ -83,6 +78,8 @@ def email(host: Host, state: str | None) -> Report:
 @click.pass_obj
 def allow(host: Host, fingerprints: tuple[str, ...], remove: bool) -> Report:
     """Say that what a scan found is no secret, by its fingerprint; without one, list what is allowed."""
+    from machine.capture.policy import allow as add_allowed
+
     project = Project.at(host.cwd)
     known = project.settings().allowed
     for each in fingerprints:
@@ -90,9 +87,10 @@ def allow(host: Host, fingerprints: tuple[str, ...], remove: bool) -> Report:
             raise UsageError(f"{each!r} is no fingerprint (16 hex digits)", next_step="machine privacy scan --pool")
         if remove and each not in known:
             raise Refused(f"{each} is not on the list", next_step="machine privacy allow")
-    if fingerprints:
-        kept = [each for each in known if each not in fingerprints]
-        known = project.set(allowed=tuple(kept if remove else [*kept, *fingerprints])).allowed
+    if remove:
+        known = project.set(allowed=tuple(each for each in known if each not in fingerprints)).allowed
+    elif fingerprints:
+        known = add_allowed(project, fingerprints)
     return Report(
         title=f"{len(known)} allowed in this project",
         tables=[Table("no secrets, by fingerprint", ("fingerprint",), [(each,) for each in known])] if known else [],
