@@ -85,7 +85,7 @@ FORMS = {
     "grafana cloud": "glc_eyJvIjoi{b64:100}",
     "sentry user": "sntryu_{hex:64}",
     "sentry organisation": "sntrys_eyJpYXQiOjE3{b64:120}_{b64:43}",
-    "sentry dsn": "https://[[{hex:32}]]@o{num:6}.ingest.sentry.io/{num:7}",
+    "sentry dsn": "https://{hex:32}:[[{hex:32}]]@sentry.corp.internal/{num:2}",
     "honeycomb": "HONEYCOMB_API_KEY=[[{b62:22}]]",
     "dynatrace": "dt0c01.{b32:24}.{b32:64}",
     "datadog": "DD_API_KEY=[[{hex:32}]]",
@@ -189,7 +189,7 @@ FORMS = {
 _THROW = re.compile(r"\{(\w+):(\d+)\}")
 
 
-def _made(form: str, dice: random.Random) -> tuple[str, str]:
+def made(form: str, dice: random.Random) -> tuple[str, str]:
     def throw(match: re.Match[str]) -> str:
         name, length = match.group(1), int(match.group(2))
         drawn = "".join(dice.choices(ALPHABETS[name], k=length))
@@ -218,17 +218,17 @@ def _human(form: str) -> Callable[[random.Random], tuple[str, str]]:
 
 
 def _basic(dice: random.Random) -> tuple[str, str]:
-    secret = base64.b64encode(f"deploy:{_made('{pass:16}', dice)[0]}".encode()).decode()
+    secret = base64.b64encode(f"deploy:{made('{pass:16}', dice)[0]}".encode()).decode()
     return f"Authorization: Basic {secret}", secret
 
 
 def _docker(dice: random.Random) -> tuple[str, str]:
-    secret = base64.b64encode(f"ci:{_made('{b62:20}', dice)[0]}".encode()).decode()
+    secret = base64.b64encode(f"ci:{made('{b62:20}', dice)[0]}".encode()).decode()
     return json.dumps({"auths": {"registry.corp.internal": {"auth": secret}}}), secret
 
 
 def _service_account(dice: random.Random) -> tuple[str, str]:
-    body = _made("{b64:64}\n{b64:64}\n{b64:40}==", dice)[0]
+    body = made("{b64:64}\n{b64:64}\n{b64:40}==", dice)[0]
     key = f"{PEM}BEGIN PRIVATE KEY{PEM}\n{body}\n{PEM}END PRIVATE KEY{PEM}\n"
     return json.dumps({"type": "service_account", "private_key": key}), json.dumps(body)[1:-1]
 
@@ -284,7 +284,7 @@ def credential(kind: str, dice: random.Random) -> tuple[str, str]:
     """A text that holds a made-up credential of a kind, and the part of it that is secret."""
     if kind in MADE:
         return MADE[kind](dice)
-    return _made(FORMS.get(kind) or HELD_OUT[kind], dice)
+    return made(FORMS.get(kind) or HELD_OUT[kind], dice)
 
 
 def _row(**more: Any) -> dict[str, Any]:

@@ -39,7 +39,11 @@ PIECES = [
 RULES = {f"{rule.name}-{number}": rule for number, rule in enumerate(rules())}
 PLUGINS = [name for name, rule in RULES.items() if not rule.anchors]
 INSIDE = [name for name, rule in RULES.items() if rule.anchors and not rule.leading]
-BEGUN = [name for name, rule in RULES.items() if rule.pattern.pattern.startswith(LEFT) and rule.leading]
+BEGUN = [
+    name
+    for name, rule in RULES.items()
+    if rule.pattern.pattern.startswith(LEFT) and rule.leading and rule.view in ("runs", "near")
+]
 SEEDS = [
     'aws_secret_key = "' + "aB3/" * 10 + '"',
     "cloudant_apikey" + " " * 100 + "::" + " " * 100 + '"' + "0a" * 32,

@@ -90,3 +90,37 @@ def test_keys_that_hold_one_secret_in_two_spellings_lose_no_value():
 def test_a_placeholder_with_more_digits_than_numbers_have_is_a_text():
     text = f"<secret:x:{'9' * 5000}> {PIN}"
     assert redacted(text, Sources({PIN: PINNED}))[0] == text.replace(PIN, "<secret:env-pin:1>")
+
+
+INNER = '{"pin": 12345, "note": "a \\" b \u00e9", "n": [1, 12345]}'
+MENDED = {"pin": "<secret:env-pin:1>", "note": 'a " b \u00e9', "n": [1, "<secret:env-pin:1>"]}
+
+
+def nested(value, depth, ascii_only):
+    for _ in range(depth):
+        value = json.dumps({"arguments": value, "id": "\U0001f600"}, ensure_ascii=ascii_only)
+    return value
+
+
+@pytest.mark.parametrize("ascii_only", [True, False])
+@pytest.mark.parametrize("depth", [0, 1, 2, 3])
+def test_json_text_inside_json_text_stays_json_at_every_depth(depth, ascii_only):
+    clean = redacted(nested(INNER.replace("12345", PIN), depth, ascii_only), Sources({PIN: PINNED}))[0]
+    for _ in range(depth):
+        outer = json.loads(clean)
+        assert outer["id"] == "\U0001f600"
+        clean = outer["arguments"]
+    assert json.loads(clean) == MENDED
+
+
+def test_what_needs_no_mending_keeps_its_spelling():
+    text = '{"a": "{\\u0022b\\u0022: \\"x PIN \\/\\"}", "c": "\\u00e9"}'.replace("PIN", PIN)
+    assert redacted(text, Sources({PIN: PINNED}))[0] == text.replace(PIN, "<secret:env-pin:1>")
+
+
+def test_a_secret_of_two_lines_leaves_two_in_json_text_inside_json_text():
+    secret = "first line of it\nsecond line of it"
+    text = json.dumps({"arguments": json.dumps({"content": f"a\n{secret}\nb"})})
+    clean = redacted(text, Sources({secret: PINNED}))[0]
+    content = json.loads(json.loads(clean)["arguments"])["content"]
+    assert content == "a\n<secret:env-pin:1>\n<secret:env-pin:1>\nb"

@@ -13,8 +13,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
+from machine.privacy.hashes import CRYPT, CRYPT_MARK
+from machine.privacy.keys import WALLET
+from machine.privacy.parts import MAILGUN, NGROK
 from machine.privacy.patterns import PRIVATE_KEY
-from machine.privacy.rule import Rule, lowered
+from machine.privacy.rule import HEAD, Rule, lowered
 
 RUN = 20
 """Bytes. `AKIA` and 16 more is the shortest token that is looked for in runs only."""
@@ -27,6 +30,16 @@ _GAP = b" " * ((CONTEXT - 32) // 2)
 _NAME = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-/+\\" + bytes(range(0x80, 0x100))
 _SHAPE = bytes.maketrans(_NAME + b"'", b"a" * len(_NAME) + b'"')
 _RUNS = bytes(97 if byte in _NAME else 32 for byte in range(0x100))
+_SPACED = bytes(byte if byte in b"abcdefghijklmnopqrstuvwxyz0123456789" else 32 for byte in range(0x100))
+_ASCII = bytes(range(0x80))
+_PARTED = bytes(byte if bytes([byte]).isalnum() else 32 for byte in range(0x100))
+_LENGTHENED = re.compile(rb"\\(?:[bfnrt]|u[0-9a-fA-F]{4})([A-Za-z0-9]{1,3})")
+_ESCAPES = (
+    (b"\\", re.compile(rb"\\(?:[bfnrt]|u[0-9a-f]{4})([a-z0-9]+)")),
+    (b"%", re.compile(rb"%[0-9a-f]{2}([a-z0-9]+)")),
+    (b"m", re.compile(rb"\[[0-9;]{1,12}m([a-z0-9]+)")),
+)
+"""How JSON, a URL and a terminal's colours spell what stands before a word."""
 SAME_AS_ASCII = {"\u017f": b"s", "\u212a": b"k", "\u0131": b"i", "\u0130": b"i"}
 """All the characters beyond ASCII that `re.IGNORECASE` takes for a letter of ASCII."""
 
@@ -48,17 +61,48 @@ class _Views:
 
     def hold_anywhere(self, rule: Rule) -> bool:
         """Whether one of a rule's anchors stands in a text at all."""
-        text = lowered(self.texts[0]) if rule.view == "lower" else self.texts[0]
+        text = lowered(self.texts[0]) if rule.view in ("lower", "words") else self.texts[0]
         return any(anchor in text for anchor in rule.anchors)
 
     def hold(self, rule: Rule) -> bool:
         """Whether one of a rule's anchors stands where it has to."""
+        if rule.view == "words":
+            if rule.needed.isdisjoint(self.words):
+                return False
+            return any(words <= self.words and self.holds_lower(literal) for literal, words in rule.worded)
+        if rule.view == "runs" and rule.begun:
+            if rule.needed.isdisjoint(self.heads):
+                return False
+            return any(head in self.heads and literal in self.runs for literal, head in rule.begun)
         view: bytes = getattr(self, rule.view)
         return any(literal in view for literal in rule.encoded)
+
+    def holds_lower(self, literal: bytes) -> bool:
+        """Whether the text in lower case holds a literal; many rules ask for the same."""
+        if literal not in self.asked:
+            self.asked[literal] = literal in self.lower
+        return self.asked[literal]
+
+    @cached_property
+    def asked(self) -> dict[bytes, bool]:
+        return {}
 
     @cached_property
     def lower(self) -> bytes:
         return self.text.lower()
+
+    @cached_property
+    def words(self) -> set[bytes]:
+        """All words of letters and digits, in lower case; also those that an escape before them seems to lengthen.
+        Beyond ASCII, each byte is one.
+        """
+        words = {b"", *self.lower.translate(_SPACED).split()}
+        if not self.text.isascii():
+            words.update(bytes([byte]) for byte in set(self.text.translate(None, _ASCII)))
+        for mark, escape in _ESCAPES:
+            if mark in self.lower:
+                words.update(escape.findall(self.lower))
+        return words
 
     @cached_property
     def folded(self) -> bytes:
@@ -78,6 +122,14 @@ class _Views:
     def runs(self) -> bytes:
         """The long runs only."""
         return b" ".join([self.text[start:end] for start, end in self.spans])
+
+    @cached_property
+    def heads(self) -> set[bytes]:
+        """How the words in the long runs begin; also those that an escape before them seems to lengthen."""
+        words = self.runs.translate(_PARTED).split()
+        words += _LENGTHENED.findall(self.runs)
+        words += [self.text[start + cut : end] for start, end in self.spans for cut in (2, 3)]
+        return {word[:HEAD] for word in words}
 
     @cached_property
     def near(self) -> bytes:
@@ -109,14 +161,21 @@ _Need = Callable[[_Views], bool]
 
 
 def possible(rules: Sequence[Rule], texts: Sequence[str]) -> list[Rule]:
-    """Those of the rules that may match in one of the texts; all that do match are among them."""
+    """Those of the rules that may match in one of the texts; all that do match are among them.
+
+    In a short text, rules that look for their anchors themselves are not spared that.
+    """
     views = _Views(tuple(texts))
     met = cache(lambda need: need(views))
     holds = views.hold_anywhere if views.is_short else views.hold
     return [
         rule
         for rule in rules
-        if (holds(rule) if rule.anchors else all(met(need) for need in NEEDS.get(rule.pattern, ())))
+        if (
+            (views.is_short and rule.leading) or holds(rule)
+            if rule.anchors
+            else all(met(need) for need in NEEDS.get(rule.pattern, ()))
+        )
     ]
 
 
@@ -181,6 +240,10 @@ _CLOUDANT_HOST = r"\@[\w\-]+\.cloudant\.com"
 
 NEEDS: dict[re.Pattern[str], tuple[_Need, ...]] = {
     PRIVATE_KEY: (_text(b"PRIVATE KEY"), _text(b"-----BEGIN ")),
+    CRYPT: (_search(_any_text, CRYPT_MARK.pattern),),
+    WALLET: (_search(_any_runs, rb"[5KL][1-9A-HJ-NP-Za-km-z]{50}"),),
+    MAILGUN: (_search(_any_runs, rb"-(?<=[0-9a-f]{32}-)[0-9a-f]{8}-[0-9a-f]{8}"),),
+    NGROK: (_search(_any_runs, rb"_(?<=[A-Za-z0-9]{27}_)[A-Za-z0-9]{21}"),),
     re.compile(r'(?:\s|=|:|"|^)AKC[a-zA-Z0-9]{10,}(?:\s|"|$)'): (_ARTIFACTORY,),
     re.compile(r'(?:\s|=|:|"|^)AP[\dABCDEF][a-zA-Z0-9]{8,}(?:\s|"|$)'): (_ARTIFACTORY,),
     re.compile(r"AccountKey=[a-zA-Z0-9+\/=]{88}"): (_text(b"AccountKey="),),

@@ -1,80 +1,91 @@
-"""Context: credentials that have no form of their own and are known by what stands before them: HTTP headers, URLs,
-command lines, password files.
+"""Context: credentials that have no form of their own and are known by what stands before them: HTTP headers, URLs and
+their queries, password files, strings that say how to connect.
 """
 
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 from machine.privacy.assigned import GAP, QUOTE
-from machine.privacy.rule import Rule
-from machine.privacy.shapes import holds_pair, is_password, is_phrase, is_place, is_placeholder, is_token, is_weak
+from machine.privacy.given import OPEN, decoded, is_chosen, is_given
+from machine.privacy.passphrases import is_phrase
+from machine.privacy.rule import LEFT, Rule, View
+from machine.privacy.shapes import holds_pair, is_place, is_placeholder, is_token, is_weak
+
+_IN_QUERY = re.compile(r"(?:[?&;,]|u0026|%26|%3[fF])[\w.-]{0,60}$", re.ASCII)
 
 
 @dataclass(frozen=True)
-class Cookies(Rule):
-    """Cookies of a header, each a name and a value; those that a machine made are secret."""
+class Query(Rule):
+    """A value in a URL's query."""
 
     def of(self, match: re.Match[str]) -> Iterator[str]:
-        """The values, in order."""
-        for name, value in _COOKIE.findall(match[1]):
-            if is_token(value) or (_SESSION.search(name) and len(value) >= 16 and is_password(value)):
-                yield value
-
-
-_COOKIE = re.compile(r"([\w.-]+)=(?:\\*\")?([^\s;,\"'\\<>]{12,})")
-_SESSION = re.compile(r"sess|sid|auth|token|jwt|csrf|login|remember", re.IGNORECASE)
+        """The value, where a query's mark stands before its name."""
+        if _IN_QUERY.search(match.string, max(0, match.start() - 64), match.start()):
+            yield match["secret"]
 
 
 def _rule(
-    name: str, pattern: str, *anchors: str, leading: bool = True, real: Callable[[str], bool] | None = None
+    name: str,
+    pattern: str,
+    *anchors: str,
+    leading: bool = True,
+    view: View = "lower",
+    real: Callable[[str], bool] | None = None,
 ) -> Rule:
-    return Rule(name, re.compile(pattern, re.ASCII | re.IGNORECASE), anchors, leading=leading, view="lower", real=real)
-
-
-_OPEN = rf"(?:{QUOTE})?"
-_COMMAND = re.compile(
-    r"(?:sshpass|(?:mysql|mariadb|mongo|smb)\w*|(?:docker|podman|az|registry) login|7z a|unzip|zip|htpasswd|redis-cli"
-    r"|curl|wget|http|https|xh)\b[^\n|;&]*$"
-)
-
-
-@dataclass(frozen=True)
-class Option(Rule):
-    """The value of an option of a command that takes a password there."""
-
-    def of(self, match: re.Match[str]) -> Iterator[str]:
-        """The password, where the command is one of those on the same line."""
-        if _COMMAND.search(match.string, max(0, match.start() - 200), match.start()):
-            yield match["secret"]
+    if view == "words" and anchors[0][0].isalnum():
+        pattern = LEFT + pattern
+    return Rule(name, re.compile(pattern, re.ASCII | re.IGNORECASE), anchors, leading=leading, view=view, real=real)
 
 
 def _bearer(value: str) -> bool:
     return is_token(value) and len(value) >= 20
 
 
+def _pair(value: str) -> bool:
+    """Whether a base64 text is a user and a password that is no example's."""
+    return holds_pair(value) and not is_weak((decoded(value) or "").partition(":")[2])
+
+
 def _url_password(value: str) -> bool:
-    """In a URL a name with a digit in it is a password too, but for those of examples."""
+    """In a URL any word is a password, but for those of examples."""
+    value = unquote(value)
     named = any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
-    return is_password(value) or (named and not (is_placeholder(value) or is_weak(value) or is_place(value)))
+    return is_given(value) or (named and not (is_placeholder(value) or is_weak(value) or is_place(value)))
 
 
+def _scheme(value: str) -> bool:
+    """Whether what follows a scheme in a header is a machine's, and no example's user and password."""
+    return is_token(value) and not (holds_pair(value) and not _pair(value))
+
+
+def _is_aws_secret(value: str) -> bool:
+    return is_token(value) and any(c.isupper() for c in value) and any(c.islower() for c in value)
+
+
+_AUTHORITY = r"(?![\w.-]{1,80}/[0-9]{1,20}(?![\w/]))"
+"""No public key of Sentry's before it: `https://key@host/1`."""
 _RULES = (
     _rule(
         "token",
-        rf"authorization(?:{QUOTE})?[ \t]*[:=,][ \t]*{_OPEN}[a-z-]{{2,20}}[ \t]+(?:token=)?{_OPEN}"
+        rf"authorization(?:{QUOTE})?[ \t]*[:=,][ \t]*{OPEN}[a-z-]{{2,20}}[ \t]+(?:token=)?{OPEN}"
         r"(?P<secret>[A-Za-z0-9._~+/=|-]{16,})",
         "authorization",
-        real=is_token,
+        view="words",
+        real=_scheme,
     ),
-    _rule("basic-credentials", r"basic[ \t]+(?P<secret>[A-Za-z0-9+/_-]{10,}={0,2})", "basic ", real=holds_pair),
+    _rule(
+        "basic-credentials", r"basic[ \t]+(?P<secret>[A-Za-z0-9+/_-]{10,}={0,2})", "basic ", view="words", real=_pair
+    ),
     _rule(
         "basic-credentials",
-        rf"auth(?:{QUOTE})?[ \t]*[:=][ \t]*{_OPEN}(?P<secret>[A-Za-z0-9+/]{{10,}}={{0,2}})",
+        rf"auth(?:{QUOTE})?[ \t]*[:=][ \t]*{OPEN}(?P<secret>[A-Za-z0-9+/]{{10,}}={{0,2}})",
         "auth",
-        real=holds_pair,
+        view="words",
+        real=_pair,
     ),
-    _rule("bearer-token", r"bearer[ \t]+(?P<secret>[A-Za-z0-9._~+/=|-]{20,})", "bearer ", real=_bearer),
+    _rule("bearer-token", r"bearer[ \t]+(?P<secret>[A-Za-z0-9._~+/=|-]{20,})", "bearer ", view="words", real=_bearer),
     _rule(
         "url-password",
         r"://[^\s:/?#@\"'`<>\\(){},|]{0,100}:(?P<secret>[^\s/\"'`<>\\]{8,200}?)@[\w.\[%-]",
@@ -83,63 +94,70 @@ _RULES = (
     ),
     _rule(
         "url-token",
-        r"://(?P<secret>[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]+)*)(?::x-oauth-basic|:)?@[\w.-]",
+        r"://(?P<secret>[A-Za-z0-9_-]{20,}(?:\.[A-Za-z0-9_-]+)*)(?::x-oauth-basic|:)?@" + _AUTHORITY + r"[\w.-]",
         "://",
         real=is_token,
     ),
-    Option(
-        "password",
-        re.compile(rf"(?<=[\s\"'])-(?:[pa][ \t]*{_OPEN}|u[ \t]*{_OPEN}[\w.@+-]+:)(?P<secret>[^\s\"'`\\<>]{{6,200}})"),
-        ("-p", "-a ", "-u"),
-        leading=True,
-        real=is_password,
-    ),
     _rule(
         "password",
-        rf"-user[ =]{_OPEN}[\w.@+-]+:(?P<secret>[^\s\"'`\\<>]{{6,200}})",
-        "-user",
-        real=is_password,
-    ),
-    _rule(
-        "password",
-        rf"login{GAP}{{1,8}}\S{{1,100}}?{GAP}{{1,8}}password{GAP}{{1,8}}{_OPEN}(?P<secret>[^\s\"'\\<>]{{6,200}})",
+        rf"login{GAP}{{1,8}}\S{{1,100}}?{GAP}{{1,8}}password{GAP}{{1,8}}{OPEN}(?P<secret>[^\s\"'\\<>]{{6,200}})",
         "login",
-        real=is_password,
-    ),
-    _rule(
-        "password",
-        rf"identified[ \t](?:with[ \t][\w\"'`]+[ \t])?by[ \t]+(?:password[ \t]+)?{_OPEN}"
-        r"(?P<secret>[^\s\"'`\\<>]{6,200})",
-        "identified",
-        real=is_password,
+        view="words",
+        real=is_chosen,
     ),
     _rule(
         "password",
         r"(?<![\w.*-])[\w.*-]+:(?:5432|5433|6432|6543|\*):[\w*.-]+:[\w*.-]+:(?P<secret>[^\s:\"'`\\<>()]{6,200})",
         *(":5432:", ":5433:", ":6432:", ":6543:", ":*:"),
         leading=False,
-        real=is_password,
+        view="words",
+        real=is_chosen,
     ),
     _rule(
         "password",
-        rf"securestring[ \t]+(?:-string[ \t]+)?{_OPEN}(?P<secret>[^\s\"'`\\<>]{{6,200}})",
+        rf"securestring[ \t]+(?:-string[ \t]+)?{OPEN}(?P<secret>[^\s\"'`\\<>]{{6,200}})",
         "securestring",
-        real=is_password,
+        view="words",
+        real=is_given,
     ),
     _rule(
         "passphrase",
-        rf"(?:passphrase|mnemonic|seed[ _-]?phrase){_OPEN}[ \t]*[:=][ \t]*{_OPEN}(?P<secret>[a-z0-9 ]{{12,240}})",
-        *("passphrase", "mnemonic", "seed phrase", "seed_phrase", "seed-phrase", "seedphrase"),
+        rf"(?:passphrase|mnemonic){OPEN}[ \t]*[:=][ \t]*{OPEN}(?P<secret>[a-z0-9 ]{{12,240}})",
+        *("passphrase", "mnemonic"),
+        view="words",
         real=is_phrase,
     ),
-    Cookies(
-        "cookie",
+    Query(
+        "url-token",
         re.compile(
-            rf"cookie(?:{QUOTE})?[ \t]*[:=,][ \t]*{_OPEN}([\w.-]+=[^\n\r\"'`]{{8,2000}})", re.ASCII | re.IGNORECASE
+            LEFT + r"(?:(?:api|access|auth|app|secret)?key|sig|signature|pat|(?:auth)?code|auth|hmac|sas)="
+            r"(?P<secret>[A-Za-z0-9%._~+/-]{16,2000}={0,2})",
+            re.ASCII | re.IGNORECASE,
         ),
-        ("cookie",),
+        (
+            *("key=", "apikey=", "accesskey=", "authkey=", "appkey=", "secretkey=", "sig=", "signature=", "pat="),
+            *("code=", "authcode=", "auth=", "hmac=", "sas="),
+        ),
         leading=True,
-        view="lower",
+        view="words",
+        real=is_token,
+    ),
+    _rule(
+        "password",
+        rf";[ ]?(?:password|pwd)[ ]?=[ ]?{OPEN}(?P<secret>[^;\"'`\\\n]{{6,200}}?)(?=[;\"'`\\\n]|$)",
+        *(";password=", ";pwd=", "; password=", "; pwd="),
+        view="words",
+        real=is_given,
+    ),
+    Rule(
+        "aws",
+        re.compile(
+            r"A(?:KI|SI)A[0-9A-Z]{16}(?![A-Za-z0-9])[\s\S]{1,120}?(?<![A-Za-z0-9+/])(?P<secret>[A-Za-z0-9+/]{40})(?![A-Za-z0-9+/=])"
+        ),
+        ("AKIA", "ASIA"),
+        leading=True,
+        view="runs",
+        real=_is_aws_secret,
     ),
 )
 

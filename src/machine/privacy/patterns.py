@@ -40,10 +40,20 @@ def rules() -> tuple[Rule, ...]:
     Of two that find the same secret, the later one names it: a form of its own says more than what stands before.
     """
     from machine.privacy.assigned import assigned
+    from machine.privacy.commands import commands
+    from machine.privacy.configs import configs
     from machine.privacy.context import contexts
+    from machine.privacy.hashes import hashes
+    from machine.privacy.keys import keys
+    from machine.privacy.manifests import manifests
+    from machine.privacy.parts import parts
+    from machine.privacy.printed import printed
+    from machine.privacy.statements import statements
     from machine.privacy.vendors import vendors
+    from machine.privacy.words import named
 
-    found = [*assigned(), *contexts(), *vendors(), Rule("private-key", PRIVATE_KEY)]
+    found = [*named(), *assigned(), *contexts(), *commands(), *configs(), *statements(), *manifests(), *printed()]
+    found += [*hashes(), *vendors(), *parts(), *keys(), Rule("private-key", PRIVATE_KEY)]
     for module, name in _PLUGINS:
         plugin = getattr(import_module(f"detect_secrets.plugins.{module}"), name)
         found += [Rule(module.replace("_", "-"), pattern, real=_real) for pattern in plugin.denylist]

@@ -15,7 +15,7 @@ from typing import Any
 from machine.privacy.anchors import possible
 from machine.privacy.patterns import SHORTEST, rules
 from machine.privacy.sources import Sources
-from machine.privacy.spellings import spellings
+from machine.privacy.spellings import readings, spellings
 from machine.privacy.structure import FIXED, distinct, is_json, still_json
 
 PLACEHOLDER = re.compile(r"<secret:([a-z0-9-]+):([0-9]{1,9})>")
@@ -135,12 +135,12 @@ class _Redactor:
         parts, spans, end = list[str](), list[tuple[int, int, str]](), 0
         merged = _merged(self._spans(text))
         for start, stop, secret in merged:
-            stand_in = self.names.of(secret.value, secret.rule)
-            parts += [text[end:start], _in_lines(text[start:stop], stand_in)]
+            stand_in = _in_lines(text[start:stop], self.names.of(secret.value, secret.rule))
+            parts += [text[end:start], stand_in]
             spans.append((start, stop, stand_in))
             end = stop
         clean = "".join([*parts, text[end:]])
-        if spans and is_json(text) and not is_json(clean):
+        if spans and is_json(text):
             clean = still_json(text, spans)
         return clean, list(dict.fromkeys(secret for _, _, secret in merged))
 
@@ -290,7 +290,8 @@ def _formed(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
         near = possible(rules(), batch)
         for text in batch:
             matching = possible(near, [text]) if near and len(batch) > 1 else near
-            secrets = [(secret, rule.name) for rule in matching for secret in rule.secrets(text)]
+            read = list(readings(text))
+            secrets = [(secret, rule.name) for each in read for rule in matching for secret in rule.secrets(each)]
             if not secrets:
                 _CLEAN.add(text)
             yield from secrets

@@ -5,16 +5,22 @@ import binascii
 import re
 from itertools import pairwise
 
+from machine.privacy.passphrases import are_of_code, humps, is_app_password, is_passphrase, is_spaced
+from machine.privacy.passphrases import is_phrase as is_phrase
+from machine.privacy.readable import is_readable
+
 _SAMPLE = re.compile(
     r"<secret:|your[-_ ]|[-_ ]your|yours?(?:api|token|key|secret|pass)|example|placeholder|change[-_ ]?(?:me|this|it)"
     r"|x{5}|\*{3}|\.{3}|…|redacted|replace[-_ ]?(?:me|with|this)|insert[-_ ]|[-_]here\b|not[-_]a[-_]|unittest"
     r"|(?<![A-Za-z0-9])(?:todo|fixme|dummy|sample|lorem|fake|mock)(?![A-Za-z0-9])",
     re.IGNORECASE,
 )
-_SEQUENCE = re.compile(r"0{8}|1{8}|a{8}|a-z0-9|12345678|01020304|abcdefgh|deadbeef|foobar", re.IGNORECASE)
+_SEQUENCE = re.compile(r"a-z0-9|12345678|01020304|abcdefgh|deadbeef|foobar", re.IGNORECASE)
+_SAME = re.compile(r"0{8,}|1{8,}|a{8,}", re.IGNORECASE)
 _TEMPLATE = re.compile(
-    r"^[<{\\]|^[$%@#&]+[A-Za-z_][\w.-]*%?$|\$\{|\{\{|^\$\(|%\(\w+\)[sd]|\{[\w.\[\]!:]*\}|<[\w -]+>|^\[[\w ]+\]$"
-    r"|(?:^|[\s/=:,('\"])%[sdr](?:$|[\s/,;:)'\"])|[aA]-[zZ]"
+    r"^[<{\\]|^\.\*|^ENC[\[(]"
+    r"|^[$%@#&]+[A-Za-z_][\w.]*%?$|\$\{|\{\{|^\$\(|%\(\w+\)[sd]|\{[\w.\[\]!:]*\}|<[\w -]+>|^\[[\w ]+\]$"
+    r"|(?:^|[\s/=:,('\".-])%[sdr](?:$|[\s/,;:)'\".-])|(?<![A-Za-z])[aA]-[zZ]"
 )
 _WEAK = re.compile(
     r"pass(?:word|wd|phrase|code)?s?|p[a4@][s$5]{2}w[o0]rds?|pwd|secrets?|tokens?|test(?:ing|er)?s?|user(?:name)?s?"
@@ -28,42 +34,22 @@ LOOKED_AT = 256
 _SPACE = re.compile(r"\s")
 _LETTER = re.compile(r"[^\W\d_]")
 _MARK = re.compile(r"[!@#$%^&*+?~=]")
-_PHRASE_WORD = re.compile(r"[a-z0-9]{2,12}")
-_IN_SENTENCES = frozenset(
-    [
-        "the",
-        "an",
-        "to",
-        "of",
-        "for",
-        "is",
-        "in",
-        "on",
-        "or",
-        "and",
-        "your",
-        "my",
-        "this",
-        "that",
-        "with",
-        "as",
-        "if",
-        "not",
-        "be",
-        "it",
-        "you",
-        "are",
-    ]
-)
 _IDENTIFIER = re.compile(r"[A-Za-z_$@#.\-/][\w.:$\-/#]*")
+_WORD_AND_NUMBER = re.compile(r"(?=\D{0,40}\d)[^\W_]{2,24}(?:[-_.#@+][^\W_]{1,24}){0,2}[!?*#.$]?")
+_BASE32 = re.compile(r"[A-Z2-7]{16,}={0,6}")
+_LETTERS = re.compile(r"[^\W\d_]+")
+_ONE_CASE = re.compile(r"[a-z]{8,64}|[A-Z]{12,64}|[a-z0-9]{32,64}(?<![0-9a-f]{32})")
+_DIGITS = re.compile(r"[0-9]+")
 _CODE = re.compile(r"[()\[\]{}]|::|->|=>|\?\.|&&|\|\|")
+_DOTTED = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[.,:;]?")
 _PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _TYPE = re.compile(r"(?:Big)?(?:[Uu]?[Ii]nt|[Ff]loat|[Cc]omplex|[Uu]tf)-?[0-9]+(?:Clamped)?(?:Array|_t)?(?:\[\])?")
 _EXPRESSION = re.compile(
     r"(?:exports|module|this|self|window|process|cls|config|settings|args)\.[A-Za-z_]|[\w.$]+\?[\w.$]+:"
 )
 _ALGORITHM = re.compile(
-    r"sha\d|md5|utf-?\d|iso-?\d|hmac|pbkdf|aes|rsa|bcrypt|base64|ed25519|x509|oauth|int\d|float\d", re.I
+    r"sha\d|md5|argon\d|scrypt|scram|utf-?\d|iso-?\d|hmac|pbkdf|aes|rsa|bcrypt|base64|ed25519|x509|oauth|int\d|float\d",
+    re.I,
 )
 _LOCATION = re.compile(r"[a-z+]+://|[A-Za-z]:\\|arn:|urn:|data:")
 _PATH = re.compile(r"(?:\.{0,2}|~)/")
@@ -76,14 +62,22 @@ def is_sample(value: str) -> bool:
 
 def is_placeholder(value: str) -> bool:
     """Whether a value stands for a secret that somebody is to fill in, or that a program fills in."""
-    return is_sample(value) or bool(_TEMPLATE.search(value) or _SEQUENCE.search(value))
+    return is_sample(value) or _TEMPLATE.search(value) is not None or is_sequence(value)
+
+
+def is_sequence(value: str) -> bool:
+    """Whether a value has what people type for any, `12345678`, or one character so often that little else is left."""
+    left = _SAME.sub("", value)
+    return _SEQUENCE.search(value) is not None or (left != value and len(left) < 32)
 
 
 def is_weak(value: str) -> bool:
     """Whether nothing is left of a value without the words that examples are made of, digits and marks."""
+    letters = re.sub(r"[\W\d_]+", "", value)
     left = re.sub(r"[\W\d_]+", "", _WEAK.sub(" ", value))
     chosen = sum(c.isdigit() for c in value) >= 2 and re.search(r"[!@#$%^&*+?]", value)
-    return len(left) < 4 and not chosen and not is_mixed(value)
+    few = len(left) < (3 if left == letters else 4)
+    return few and not chosen and not is_mixed(value)
 
 
 def changes(value: str) -> float:
@@ -99,6 +93,8 @@ def is_mixed(value: str) -> bool:
         return False
     if any(c.isdigit() for c in value) and changes(value) >= (0.2 if len(value) < 24 else 0.15):
         return True
+    if value.isascii() and value.isalpha() and is_readable(value.lower()):
+        return False
     small_large = sum(a.islower() and b.isupper() for a, b in pairwise(value))
     return len(value) >= 20 and small_large >= 3 and sum(a.isupper() and b.isupper() for a, b in pairwise(value)) >= 3
 
@@ -119,22 +115,21 @@ def is_marked(value: str) -> bool:
     return any(c.isdigit() for c in value) and _MARK.search(value) is not None
 
 
-def is_phrase(value: str) -> bool:
-    """Whether a value is four or more words, none of which makes a sentence of them."""
-    words = value.split(" ")
-    return len(words) >= 4 and all(_PHRASE_WORD.fullmatch(word) and word not in _IN_SENTENCES for word in words)
-
-
 def is_place(value: str) -> bool:
     """Whether a value is a URL, a name of that kind, or a path that people gave."""
     return bool(_LOCATION.match(value)) or (bool(_PATH.match(value)) and changes(value) < 0.25)
 
 
-def _is_full_of_marks(value: str) -> bool:
+def is_full_of_marks(value: str) -> bool:
     """As Django makes its keys, of letters, digits and marks alike."""
     return (
         len(value) >= 24 and len(re.findall(r"[!@#$%^&*()+=?~]", value)) >= 4 and sum(c.isdigit() for c in value) >= 2
     )
+
+
+def _is_seed(value: str) -> bool:
+    """As base32 spells what a second factor is counted from."""
+    return _BASE32.fullmatch(value) is not None and any(c.isdigit() for c in value)
 
 
 def is_token(value: str) -> bool:
@@ -145,29 +140,69 @@ def is_token(value: str) -> bool:
         and not _SPACE.search(value)
         and not is_placeholder(begin)
         and not is_place(begin)
-        and (is_mixed(begin) or _is_full_of_marks(begin))
+        and (is_mixed(begin) or is_full_of_marks(begin) or _is_seed(begin) or is_unreadable(begin))
         and len(set(begin)) >= 8
     )
 
 
+def is_salt(value: str) -> bool:
+    """As WordPress makes its keys, of letters, digits, marks and spaces alike."""
+    marks = sum(not c.isalnum() for c in value)
+    return marks >= 10 and any(c.isdigit() for c in value) and len(set(value)) >= 24
+
+
 def is_password(value: str) -> bool:
-    """A value that a person or a machine made: 8 or more characters, with letters and with digits or marks."""
-    if _SPACE.search(value):
+    """A value where nothing but a password stands: letters, and digits, marks, words or what nobody can read."""
+    if " " in value:
+        return is_app_password(value) or is_spaced(value)
+    if _is_no_password(value):
         return False
     value = value[:LOOKED_AT]
-    if is_placeholder(value) or not _LETTER.search(value) or is_weak(value) or is_place(value):
-        return False
+    return _is_odd(value) or is_passphrase(value) or _is_word_and_number(value) or is_unreadable(value)
+
+
+def is_odd_password(value: str) -> bool:
+    """A password where a name or an expression of code may stand as well: it has to look like neither."""
+    return not _is_no_password(value) and _is_odd(value[:LOOKED_AT])
+
+
+def _is_no_password(value: str) -> bool:
+    if _SPACE.search(value):
+        return True
+    value = value[:LOOKED_AT]
+    return is_placeholder(value) or not _LETTER.search(value) or is_weak(value) or is_place(value)
+
+
+def _is_odd(value: str) -> bool:
     digits = sum(c.isdigit() for c in value)
+    if _ALGORITHM.match(value) and len(value) <= 20:
+        return False
     if _IDENTIFIER.fullmatch(value):
         return is_mixed(value) or is_scrambled(value) or (digits >= 3 and not _ALGORITHM.search(value))
     return (digits > 0 or _MARK.search(value) is not None) and not (_CODE.search(value) and not is_mixed(value))
+
+
+def _is_word_and_number(value: str) -> bool:
+    """Whether a value is a word or two and a number, as people choose them: `cactus8506`, `Svc_Velvet39`."""
+    return (
+        _WORD_AND_NUMBER.fullmatch(value) is not None
+        and not _ALGORITHM.search(value)
+        and not are_of_code([word for word in _LETTERS.findall(value) for word in humps(word)], few=True)
+    )
+
+
+def is_unreadable(value: str) -> bool:
+    """Whether a value is letters that make no word, all small or all large, with few digits: `zdeynmpqictgzbcb`."""
+    return _ONE_CASE.fullmatch(value) is not None and not is_readable(_DIGITS.sub("", value).lower())
 
 
 def is_code(value: str) -> bool:
     """Whether an unquoted value is rather an expression: a call, a name with dots, a type."""
     if _EXPRESSION.match(value) or _TYPE.fullmatch(value):
         return True
-    return bool(re.fullmatch(r"[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.)[A-Za-z_$][\w$]*)+[.,:;]?", value)) and not any(
+    if not _DOTTED.fullmatch(value):
+        return False
+    return value.endswith(("Key", "Ref", "Token", "Type")) or not any(
         (len(part) >= 6 and is_mixed(part)) or re.search(r"[A-Za-z]\d{3,}$", part)
         for part in re.split(r"[.:\->?]+", value)
     )

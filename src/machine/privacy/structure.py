@@ -5,7 +5,8 @@ that JSON text is JSON.
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 FIXED = frozenset(
     """
@@ -20,6 +21,10 @@ FIXED = frozenset(
 )
 """Keys and values that stay as they are where they are the whole of a text, whatever the user calls a secret."""
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
+_CHARACTER = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\.|[^\\]", re.DOTALL
+)
+"""A character as a string of JSON spells it."""
 _BARE = re.compile(r"[\w.+-]")
 
 
@@ -47,15 +52,22 @@ def distinct(keys: dict[str, str]) -> dict[str, str]:
     return found
 
 
-def still_json(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
-    """JSON text with placeholders for the spans (from, to, placeholder; in order, apart), and JSON still.
+Span = tuple[int, int, str]
+"""From where to where in a text, and what stands for it."""
+
+
+def still_json(text: str, spans: Iterable[Span]) -> str:
+    """JSON text with placeholders for the spans (in order, apart), and JSON still, as is all JSON text in its strings.
 
     What is inside a string stays so; whatever else a span touches, a number or a whole object, becomes a string. Where
     a span takes a piece of the syntax away that the rest needs, nothing is left but the placeholders.
     """
-    spans = list(spans)
     strings = [match.span() for match in _STRING.finditer(text)]
+    spans = list(_mended(text, strings, spans))
     parts, end = list[str](), 0
+    plain = _replaced(text, spans)
+    if is_json(plain):
+        return plain
     for start, stop, placeholder in spans:
         begin, over, quoted = _whole(text, strings, start, stop)
         if begin >= end:
@@ -66,6 +78,54 @@ def still_json(text: str, spans: Iterable[tuple[int, int, str]]) -> str:
         return clean
     left = list(dict.fromkeys(placeholder for _, _, placeholder in spans))
     return json.dumps(dict.fromkeys(left, True) if text.lstrip().startswith("{") else left)
+
+
+def _replaced(text: str, spans: Iterable[Span]) -> str:
+    parts, end = list[str](), 0
+    for start, stop, placeholder in spans:
+        parts += [text[end:start], placeholder]
+        end = stop
+    return "".join([*parts, text[end:]])
+
+
+def _mended(text: str, strings: list[tuple[int, int]], spans: Iterable[Span]) -> Iterator[Span]:
+    """The spans, but one for all of a string whose JSON text would be none with the placeholders in it."""
+    for string, group in groupby(spans, lambda span: _around(strings, span)):
+        inside = list(group)
+        clean = _inner(text, string, inside) if string else None
+        yield from [(string[0] + 1, string[1] - 1, clean)] if string and clean is not None else inside
+
+
+def _around(strings: list[tuple[int, int]], span: Span) -> tuple[int, int] | None:
+    """The string that a span is inside of."""
+    at = bisect_right(strings, (span[0], -1)) - 1
+    return strings[at] if at >= 0 and strings[at][0] < span[0] and span[1] < strings[at][1] else None
+
+
+def _inner(text: str, string: tuple[int, int], spans: list[Span]) -> str | None:
+    """What a string holds, spelt for it, with JSON text still JSON; none: the placeholders alone do no harm."""
+    begin, end = string
+    meant, places = list[str](), dict[int, int]()
+    for match in _CHARACTER.finditer(text, begin + 1, end - 1):
+        places[match.start()] = len(meant)
+        meant += json.loads(f'"{match[0]}"', strict=False)
+    places[end - 1] = len(meant)
+    inner = "".join(meant)
+    if not is_json(inner):
+        return None
+    if any(start not in places or stop not in places for start, stop, _ in spans):
+        return None
+    within = [(places[start], places[stop], _unspelt(stand_in)) for start, stop, stand_in in spans]
+    clean = still_json(inner, within)
+    if clean == _replaced(inner, within):
+        return None
+    return json.dumps(clean, ensure_ascii=text.isascii())[1:-1]
+
+
+def _unspelt(placeholder: str) -> str:
+    """A placeholder as a string of JSON holds it, its line ends no longer spelt."""
+    meant: str = json.loads(f'"{placeholder}"', strict=False)
+    return meant
 
 
 def _whole(text: str, strings: list[tuple[int, int]], start: int, stop: int) -> tuple[int, int, bool]:

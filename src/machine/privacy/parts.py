@@ -1,0 +1,114 @@
+"""Parts: credentials whose makers put what they are told by into the middle or at the end, or into a URL."""
+
+import base64
+import binascii
+import re
+
+from machine.privacy.keys import NEW_LINE
+from machine.privacy.rule import LEFT, Rule, View
+from machine.privacy.shapes import is_token
+from machine.privacy.vendors import END, real
+
+_DISCORD = r"discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/(?P<secret>[A-Za-z0-9_-]{60,})"
+_TEAMS = (
+    r"webhook\.office\.com/webhookb2/(?P<secret>[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36})"
+)
+_SLACK = r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{30,})"
+_OPENAI = r"sk-(?:(?!T3BlbkFJ)[A-Za-z0-9_-]){20,220}+T3BlbkFJ[A-Za-z0-9_-]{20,220}"
+_JWT = (
+    r"(?:(?<![A-Za-z0-9_=-])eyJ[A-Za-z0-9_=-]++|eyJ[A-Za-z0-9_=-]{1,2000}+)\.[A-Za-z0-9_=-]++(?:\.[A-Za-z0-9_.+/=-]*+)?"
+)
+"""A part without an end is looked through once, however often it begins anew: no time goes by in `eyJeyJeyJ...`."""
+_AZURE = (
+    r"(?:(?<![A-Za-z0-9+/_-])|(?<=\\[nrt]))(?:[A-Za-z0-9]{76}(?:AZDO[A-Za-z0-9]{4}|(?:APIM|ACDb)[A-Za-z0-9]{5}[AQgw]==)"
+    r"|[A-Za-z0-9_-]{44}AzFu[A-Za-z0-9_-]{5}[AQgw]==|[A-Za-z0-9]{52}JQQJ99[A-Za-z0-9]{26}"
+    r"|[A-Za-z0-9+/]{76}\+(?:ASt|ABa)[A-Za-z0-9+/]{5}[AQgw]==|[A-Za-z0-9]{42}AzSe[A-D][A-Za-z0-9]{5}"
+    r"|[A-Za-z0-9+/]{42}\+ACR[A-D][A-Za-z0-9+/]{5}|[A-Za-z0-9]{33}AzCa[A-P][A-Za-z0-9]{5}="
+    r"|[A-Za-z0-9+/]{33}(?:\+ASb|\+AEh|\+ARm|AIoT|AEG)[A-P][A-Za-z0-9+/]{5}=)"
+)
+"""The marks that Microsoft puts into its services' keys."""
+MAILGUN = re.compile(rf"{LEFT}[0-9a-f]{{32}}-[0-9a-f]{{8}}-[0-9a-f]{{8}}(?![A-Za-z0-9-])")
+NGROK = re.compile(rf"{LEFT}[12][A-Za-z0-9]{{26}}_[A-Za-z0-9]{{21,22}}(?![A-Za-z0-9_])")
+_K = r"\"k\\*\":\s{0,8}\\*\"(?P<secret>[A-Za-z0-9_-]{22,700})\\*\""
+_OCT = r"\"kty\\*\":\s{0,8}\\*\"oct\\*\""
+_EXAMPLES = ("1234567890", "John Doe")
+"""What the web tokens of documents say."""
+
+
+def _inside(name: str, pattern: str, *anchors: str, view: View = "near") -> Rule:
+    return Rule(name, re.compile(pattern), anchors, view=view, real=real)
+
+
+def _is_scrambled(value: str) -> bool:
+    """Whether a token that begins as many names do has small letters, capitals and digits in no order."""
+    return is_token(value) and all(re.search(kind, value) for kind in ("[a-z]", "[A-Z]", "[0-9].*[0-9]"))
+
+
+def _web_token(value: str) -> bool:
+    """Whether a web token is more than the example that everybody copies."""
+    body = value.split(".")[1]
+    try:
+        claims = base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)).decode(errors="replace")
+    except (binascii.Error, ValueError):
+        claims = ""
+    return real(value) and not all(example in claims for example in _EXAMPLES)
+
+
+def parts() -> list[Rule]:
+    """All rules of this module."""
+    return [
+        _inside("openai", _OPENAI, "T3BlbkFJ", view="runs"),
+        Rule("jwt", re.compile(_JWT), ("eyJ",), view="text", real=_web_token),
+        _inside(
+            "azure-client-secret", rf"{LEFT}[A-Za-z0-9_~.-]{{3}}[0-9]Q~[A-Za-z0-9_~.-]{{31,34}}", "Q~", view="text"
+        ),
+        _inside(
+            "azure-key",
+            _AZURE,
+            *("AZDO", "AzFu", "JQQJ99", "APIM", "ACDb", "+ASt", "+ABa", "AzSe", "+ACR", "AzCa", "+ASb", "+AEh", "+ARm"),
+            *("AIoT", "AEG"),
+            view="runs",
+        ),
+        _inside("azure-sas", r"(?:[?&;\"']|\\u0026)sig=(?P<secret>[A-Za-z0-9%+/_-]{40,}={0,2})", "sig=", view="words"),
+        _inside("terraform-token", rf"{LEFT}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_-]{{60,70}}", ".atlasv1."),
+        _inside("discord-webhook", _DISCORD, "/api/webhooks/", view="runs"),
+        _inside("teams-webhook", _TEAMS, "/IncomingWebhook/", view="runs"),
+        _inside("slack-webhook", _SLACK, "/services/", "/workflows/", "/triggers/", view="runs"),
+        _inside("firebase-key", rf"{LEFT}AAAA[A-Za-z0-9_-]{{7}}:APA91b[A-Za-z0-9_-]{{100,160}}", "APA91b", view="runs"),
+        _inside("maxmind-key", rf"{LEFT}[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{END}", "_mmk", view="runs"),
+        _inside(
+            "newrelic-key",
+            rf"{LEFT}(?:[a-z]{{2}}[0-9]{{2}}xx[0-9a-fA-F]{{30}}|[0-9a-fA-F]{{36}})NRAL{END}",
+            "NRAL",
+            view="runs",
+        ),
+        Rule(
+            "vault-token",
+            re.compile(r"[\"'=`]s\.(?P<secret>[A-Za-z0-9]{24})(?![A-Za-z0-9_.(])"),
+            ('"s.', "'s.", "=s.", "`s."),
+            leading=True,
+            view="near",
+            real=is_token,
+        ),
+        Rule(
+            "mandrill-key",
+            re.compile(rf"{LEFT}md-[A-Za-z0-9_-]{{22}}(?![A-Za-z0-9_-])"),
+            ("md-",),
+            leading=True,
+            view="runs",
+            real=_is_scrambled,
+        ),
+        Rule("mailgun-key", MAILGUN, real=real),
+        Rule("ngrok-token", NGROK, real=is_token),
+        _inside("app-key", r"base64:(?P<secret>[A-Za-z0-9+/]{42,44}={0,2})", "base64:"),
+        _inside("jwk", r"\"d\\*\":\s{0,8}\\*\"(?P<secret>[A-Za-z0-9_-]{40,})\\*\"", '"d'),
+        _inside("jwk", rf"{_K}(?=[^{{}}]{{0,200}}{_OCT})", '"oct', view="words"),
+        _inside("jwk", rf"{_OCT}[^{{}}]{{0,200}}?{_K}", '"oct', view="words"),
+        Rule(
+            "ssh-key",
+            re.compile(rf"Private-Lines: [0-9]{{1,4}}(?:{NEW_LINE}[A-Za-z0-9+/=]{{20,64}}){{1,200}}"),
+            ("private-lines: ",),
+            leading=True,
+            view="words",
+        ),
+    ]
