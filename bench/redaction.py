@@ -18,7 +18,7 @@ from collections.abc import Callable
 from pathlib import Path
 from unittest.mock import patch
 
-from machine.privacy.patterns import rules
+from machine.privacy.forms.patterns import rules
 from machine.privacy.redact import Finding, forget, redacted
 from machine.privacy.sources import Sources
 

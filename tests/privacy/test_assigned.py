@@ -23,7 +23,7 @@ from given import (
     some,
 )
 
-from machine.privacy.assigned import assigned
+from machine.privacy.forms.assigned import assigned
 from machine.privacy.redact import forget, redacted
 from machine.privacy.sources import Exact, Sources
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from credentials import HELD_OUT, KINDS, POSITIONS, credential, lines_of
 
-from machine.privacy.patterns import rules
+from machine.privacy.forms.patterns import rules
 from machine.privacy.redact import redacted
 from machine.privacy.sources import Sources
 

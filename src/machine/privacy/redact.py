@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from machine.privacy.anchors import possible
-from machine.privacy.patterns import SHORTEST, rules
+from machine.privacy.forms.anchors import anchors
+from machine.privacy.forms.patterns import SHORTEST
 from machine.privacy.sources import Sources
 from machine.privacy.spellings import readings, spellings
 from machine.privacy.structure import FIXED, distinct, is_json, still_json
@@ -21,8 +21,6 @@ from machine.privacy.structure import FIXED, distinct, is_json, still_json
 PLACEHOLDER = re.compile(r"<secret:([a-z0-9-]+):([0-9]{1,9})>")
 _LINE_ENDS = re.compile(r"((?:[ \t]*(?:\r?\n|(?:\\+r)?\\+n))+[ \t]*)")
 """Also as JSON text spells them, at any depth."""
-_BATCH = 64 * 1024
-"""Characters that are looked at together: few enough for a processor's cache."""
 _MANY = 200
 _REMEMBERED = 1 << 25
 """Characters of texts that are remembered to hold no credential."""
@@ -248,17 +246,6 @@ def _texts(value: Any) -> set[str]:
     return {text for text in found if len(text) > 1}
 
 
-def _batches(texts: Iterable[str]) -> Iterator[list[str]]:
-    batch, size = [], 0
-    for text in texts:
-        batch.append(text)
-        size += len(text)
-        if size >= _BATCH:
-            yield batch
-            batch, size = [], 0
-    yield batch
-
-
 def _secrets(texts: set[str], sources: Sources, names: Names) -> dict[str, _Secret]:
     """What is to be replaced, by how it is spelt: found in one of the texts, and not allowed."""
     formed = dict(_formed(texts)) | names.rules()
@@ -286,12 +273,14 @@ def _present(wanted: Mapping[str, _Secret], texts: Iterable[str]) -> dict[str, _
 
 def _formed(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Credentials of known forms and their rules. A text that was found to hold none is not looked at again."""
-    for batch in _batches([text for text in texts if len(text) >= SHORTEST and text not in _CLEAN.texts]):
-        near = possible(rules(), batch)
-        for text in batch:
-            matching = possible(near, [text]) if near and len(batch) > 1 else near
-            read = list(readings(text))
-            secrets = [(secret, rule.name) for each in read for rule in matching for secret in rule.secrets(each)]
-            if not secrets:
-                _CLEAN.add(text)
-            yield from secrets
+    for text in texts:
+        if len(text) < SHORTEST or text in _CLEAN.texts:
+            continue
+        clean = True
+        for read in readings(text):
+            for rule, at in anchors().possible(read):
+                for secret in rule.secrets(read, at):
+                    clean = False
+                    yield secret, rule.name
+        if clean:
+            _CLEAN.add(text)

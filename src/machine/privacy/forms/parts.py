@@ -4,10 +4,10 @@ import base64
 import binascii
 import re
 
-from machine.privacy.keys import NEW_LINE
-from machine.privacy.rule import LEFT, Rule, View
-from machine.privacy.shapes import is_token
-from machine.privacy.vendors import END, real
+from machine.privacy.forms.keys import NEW_LINE
+from machine.privacy.forms.rule import LEFT, Rule, View
+from machine.privacy.forms.shapes import is_token
+from machine.privacy.forms.vendors import END, real
 
 _DISCORD = r"discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/(?P<secret>[A-Za-z0-9_-]{60,})"
 _TEAMS = (
@@ -35,7 +35,7 @@ _EXAMPLES = ("1234567890", "John Doe")
 """What the web tokens of documents say."""
 
 
-def _inside(name: str, pattern: str, *anchors: str, view: View = "near") -> Rule:
+def _inside(name: str, pattern: str, *anchors: str, view: View = "text") -> Rule:
     return Rule(name, re.compile(pattern), anchors, view=view, real=real)
 
 
@@ -57,7 +57,7 @@ def _web_token(value: str) -> bool:
 def parts() -> list[Rule]:
     """All rules of this module."""
     return [
-        _inside("openai", _OPENAI, "T3BlbkFJ", view="runs"),
+        _inside("openai", _OPENAI, "T3BlbkFJ", view="text"),
         Rule("jwt", re.compile(_JWT), ("eyJ",), view="text", real=_web_token),
         _inside(
             "azure-client-secret", rf"{LEFT}[A-Za-z0-9_~.-]{{3}}[0-9]Q~[A-Za-z0-9_~.-]{{31,34}}", "Q~", view="text"
@@ -67,27 +67,27 @@ def parts() -> list[Rule]:
             _AZURE,
             *("AZDO", "AzFu", "JQQJ99", "APIM", "ACDb", "+ASt", "+ABa", "AzSe", "+ACR", "AzCa", "+ASb", "+AEh", "+ARm"),
             *("AIoT", "AEG"),
-            view="runs",
+            view="text",
         ),
-        _inside("azure-sas", r"(?:[?&;\"']|\\u0026)sig=(?P<secret>[A-Za-z0-9%+/_-]{40,}={0,2})", "sig=", view="words"),
+        _inside("azure-sas", r"(?:[?&;\"']|\\u0026)sig=(?P<secret>[A-Za-z0-9%+/_-]{40,}={0,2})", "sig=", view="lower"),
         _inside("terraform-token", rf"{LEFT}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_-]{{60,70}}", ".atlasv1."),
-        _inside("discord-webhook", _DISCORD, "/api/webhooks/", view="runs"),
-        _inside("teams-webhook", _TEAMS, "/IncomingWebhook/", view="runs"),
-        _inside("slack-webhook", _SLACK, "/services/", "/workflows/", "/triggers/", view="runs"),
-        _inside("firebase-key", rf"{LEFT}AAAA[A-Za-z0-9_-]{{7}}:APA91b[A-Za-z0-9_-]{{100,160}}", "APA91b", view="runs"),
-        _inside("maxmind-key", rf"{LEFT}[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{END}", "_mmk", view="runs"),
+        _inside("discord-webhook", _DISCORD, "/api/webhooks/", view="text"),
+        _inside("teams-webhook", _TEAMS, "/IncomingWebhook/", view="text"),
+        _inside("slack-webhook", _SLACK, "/services/", "/workflows/", "/triggers/", view="text"),
+        _inside("firebase-key", rf"{LEFT}AAAA[A-Za-z0-9_-]{{7}}:APA91b[A-Za-z0-9_-]{{100,160}}", "APA91b", view="text"),
+        _inside("maxmind-key", rf"{LEFT}[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{END}", "_mmk", view="text"),
         _inside(
             "newrelic-key",
             rf"{LEFT}(?:[a-z]{{2}}[0-9]{{2}}xx[0-9a-fA-F]{{30}}|[0-9a-fA-F]{{36}})NRAL{END}",
             "NRAL",
-            view="runs",
+            view="text",
         ),
         Rule(
             "vault-token",
             re.compile(r"[\"'=`]s\.(?P<secret>[A-Za-z0-9]{24})(?![A-Za-z0-9_.(])"),
             ('"s.', "'s.", "=s.", "`s."),
             leading=True,
-            view="near",
+            view="text",
             real=is_token,
         ),
         Rule(
@@ -95,20 +95,20 @@ def parts() -> list[Rule]:
             re.compile(rf"{LEFT}md-[A-Za-z0-9_-]{{22}}(?![A-Za-z0-9_-])"),
             ("md-",),
             leading=True,
-            view="runs",
+            view="text",
             real=_is_scrambled,
         ),
         Rule("mailgun-key", MAILGUN, real=real),
         Rule("ngrok-token", NGROK, real=is_token),
         _inside("app-key", r"base64:(?P<secret>[A-Za-z0-9+/]{42,44}={0,2})", "base64:"),
         _inside("jwk", r"\"d\\*\":\s{0,8}\\*\"(?P<secret>[A-Za-z0-9_-]{40,})\\*\"", '"d'),
-        _inside("jwk", rf"{_K}(?=[^{{}}]{{0,200}}{_OCT})", '"oct', view="words"),
-        _inside("jwk", rf"{_OCT}[^{{}}]{{0,200}}?{_K}", '"oct', view="words"),
+        _inside("jwk", rf"{_K}(?=[^{{}}]{{0,200}}{_OCT})", '"oct', view="lower"),
+        _inside("jwk", rf"{_OCT}[^{{}}]{{0,200}}?{_K}", '"oct', view="lower"),
         Rule(
             "ssh-key",
             re.compile(rf"Private-Lines: [0-9]{{1,4}}(?:{NEW_LINE}[A-Za-z0-9+/=]{{20,64}}){{1,200}}"),
             ("private-lines: ",),
             leading=True,
-            view="words",
+            view="lower",
         ),
     ]

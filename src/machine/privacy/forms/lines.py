@@ -5,9 +5,9 @@ ends may be spelt as in JSON text.
 import re
 from collections.abc import Iterator
 
-from machine.privacy.columns import line_around
-from machine.privacy.rule import Rule
-from machine.privacy.values import is_chosen, is_entry, is_made
+from machine.privacy.forms.columns import line_around
+from machine.privacy.forms.rule import Rule
+from machine.privacy.forms.values import is_chosen, is_entry, is_made
 
 _END = r"(?:\r?\n|(?:\\+r)?\\+n)"
 _STOP = r"(?=[ \t]*(?:\r|\n|\\+[rn]|\\*\"|\x1b|$))"
@@ -109,5 +109,5 @@ def lines() -> list[Rule]:
     redis = re.compile(_REDIS, re.ASCII | re.IGNORECASE)
     return [
         Rule("aws", _AWS_PAIR, ("AKIA", "ASIA"), leading=True, real=_is_of_aws),
-        Rule("password", redis, ("> auth ", "> config set "), leading=True, view="words", real=is_entry),
+        Rule("password", redis, ("> auth ", "> config set "), leading=True, view="lower", real=is_entry),
     ]

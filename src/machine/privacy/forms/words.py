@@ -5,15 +5,15 @@ A word begins with one of its anchors, as `rule` has them; a letter beyond ASCII
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from machine.privacy.codes import codes
-from machine.privacy.columns import read_cells
-from machine.privacy.lines import lines, read_lines
-from machine.privacy.prose import prose, read_login, read_prose
-from machine.privacy.rule import Rule, View, lowered, places
-from machine.privacy.tags import read_tags
+from machine.privacy.forms.codes import codes
+from machine.privacy.forms.columns import read_cells
+from machine.privacy.forms.lines import lines, read_lines
+from machine.privacy.forms.prose import prose, read_login, read_prose
+from machine.privacy.forms.rule import Rule, View, lowered, places
+from machine.privacy.forms.tags import read_tags
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,10 @@ class Named(Rule):
 
     made: bool = False
 
-    def matches(self, text: str) -> Iterator[re.Match[str]]:
+    def matches(self, text: str, at: Sequence[int] | None = None) -> Iterator[re.Match[str]]:
         """Where the word stands and means a secret: no `next_token`, no `cache key`."""
-        within = lowered(text)
-        for at in sorted({at for anchor in self.anchors if anchor in within for at in places(within, (anchor,))}):
-            if not (match := self.pattern.match(text, at)):
+        for place in sorted(set(places(lowered(text), self.anchors) if at is None else at)):
+            if not (match := self.pattern.match(text, place)):
                 continue
             word = match.group().lower()
             if word not in _DOUBTFUL:
@@ -104,8 +103,8 @@ def named() -> list[Rule]:
 
     return [
         rule("password", _PASSWORD, "pass", "pw"),
-        rule("password", _LOGIN.pattern, "login", "log in", "creds", "credentials", view="words"),
-        rule("password", rf"{_ELSEWHERE}|{_LOGIN.pattern}", *_ABROAD, view="words"),
+        rule("password", _LOGIN.pattern, "login", "log in", "creds", "credentials", view="lower"),
+        rule("password", rf"{_ELSEWHERE}|{_LOGIN.pattern}", *_ABROAD, view="lower"),
         rule("token", "tokens?|secret|key", "token", "secret", "key", made=True),
         *lines(),
         *codes(),

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from machine.privacy.rule import Rule
-from machine.privacy.values import is_chosen, is_entry, is_made, is_quoted
+from machine.privacy.forms.rule import Rule
+from machine.privacy.forms.values import is_chosen, is_entry, is_made, is_quoted
 
 _WORD = r"(?:[^\s:=,;!?\"'`«»“”<>(){}\[\]\\|→]|(?<=\w)['’](?=\w)){1,48}"
 _OF = rf"(?P<of>(?:[ \t]+(?:\([^)\n\\]{{1,40}}\)|{_WORD})){{0,7}}?)"

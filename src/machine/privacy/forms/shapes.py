@@ -5,9 +5,9 @@ import binascii
 import re
 from itertools import pairwise
 
-from machine.privacy.passphrases import are_of_code, humps, is_app_password, is_passphrase, is_spaced
-from machine.privacy.passphrases import is_phrase as is_phrase
-from machine.privacy.readable import is_readable
+from machine.privacy.forms.passphrases import are_of_code, humps, is_app_password, is_passphrase, is_spaced
+from machine.privacy.forms.passphrases import is_phrase as is_phrase
+from machine.privacy.forms.readable import is_readable
 
 _SAMPLE = re.compile(
     r"<secret:|your[-_ ]|[-_ ]your|yours?(?:api|token|key|secret|pass)|example|placeholder|change[-_ ]?(?:me|this|it)"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from machine.privacy.rule import LEFT, Rule
+from machine.privacy.forms.rule import LEFT, Rule
 
 NEW_LINE = r"(?:\r?\n|(?:\\+r)?\\+n)[ \t+>|-]*(?:[0-9]+(?:\t|\\+t|→|:|\|)[ +]?)?"
 """The end of a line, spelt or not, and what numbers and marks the next one."""
@@ -81,20 +81,20 @@ def _holds_key(value: str) -> bool:
 def keys() -> list[Rule]:
     """All rules of this module."""
     return [
-        Rule("private-key", re.compile(_BLOCK, re.DOTALL), ("-----begin openvpn ",), leading=True, view="words"),
-        Rule("private-key", re.compile(_SSH2, re.DOTALL), ("---- begin ssh2 ",), leading=True, view="words"),
+        Rule("private-key", re.compile(_BLOCK, re.DOTALL), ("-----begin openvpn ",), leading=True, view="lower"),
+        Rule("private-key", re.compile(_SSH2, re.DOTALL), ("---- begin ssh2 ",), leading=True, view="lower"),
         Rule(
             "private-key",
             re.compile(rf"(?<![A-Za-z0-9+/=]){_DER}|(?<=\\n){_DER}"),
             ("MII", "MC4CAQAwBQYDK2V", "AgEAM", "MHcCAQEEI", "MIGkAgEBBD", "b3BlbnNzaC1rZXktdjE"),
-            view="runs",
+            view="text",
         ),
         Rule(
             "private-key",
             re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{60,}={0,2}"),
             ("LS0tLS1CRUdJTi",),
             leading=True,
-            view="runs",
+            view="text",
             real=_holds_key,
         ),
         Rule("wallet-key", WALLET),
@@ -116,7 +116,7 @@ def keys() -> list[Rule]:
                 ),
                 _NAMES,
                 leading=True,
-                view="words",
+                view="lower",
             )
             for parted in (_SPACE, _LINE_END)
         ),

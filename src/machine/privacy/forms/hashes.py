@@ -4,7 +4,7 @@ weak ones.
 
 import re
 
-from machine.privacy.rule import LEFT, Rule, View
+from machine.privacy.forms.rule import LEFT, Rule, View
 
 _NAMES = r"1|2[abxy]?|5|6|7|8|9|14|y|gy|apr1|md5|sha1|argon2(?:id?|d)|scrypt|pbkdf2(?:-sha\d+)?|bcrypt-sha256|[PHS]"
 CRYPT = re.compile(rf"(?:(?<![\w$])|(?<=\\[nrt]))\$(?:{_NAMES})\$[\w./$=,+-]{{20,}}", re.ASCII)
@@ -17,7 +17,7 @@ def _is_hash(value: str) -> bool:
     return len(set(value)) > 12
 
 
-def _rule(pattern: str, *anchors: str, leading: bool = False, view: View = "words") -> Rule:
+def _rule(pattern: str, *anchors: str, leading: bool = False, view: View = "lower") -> Rule:
     return Rule("password-hash", re.compile(pattern), anchors, leading=leading, view=view, real=_is_hash)
 
 
@@ -46,12 +46,12 @@ def hashes() -> list[Rule]:
             leading=True,
         ),
         _rule(
-            rf"{LEFT}AQAAAA[EI]AA[A-Za-z0-9+/]{{50,90}}={{0,2}}", "AQAAAAEAA", "AQAAAAIAA", leading=True, view="runs"
+            rf"{LEFT}AQAAAA[EI]AA[A-Za-z0-9+/]{{50,90}}={{0,2}}", "AQAAAAEAA", "AQAAAAIAA", leading=True, view="text"
         ),
         _rule(
             rf"{LEFT}(?i:grub\.pbkdf2\.sha512)\.[0-9]{{3,8}}\.{_HEX}{{32,}}\.{_HEX}{{64,}}",
             "grub.pbkdf2.sha512",
             leading=True,
         ),
-        _rule(rf"(?:aad3b435b51404ee){{2}}:{_HEX}{{32}}", "aad3b435b51404ee", leading=True, view="runs"),
+        _rule(rf"(?:aad3b435b51404ee){{2}}:{_HEX}{{32}}", "aad3b435b51404ee", leading=True, view="text"),
     ]

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from machine.privacy.values import is_chosen, is_entry, is_made
+from machine.privacy.forms.values import is_chosen, is_entry, is_made
 
 _CLOSED = re.compile(
     r"[ ]?(?:\([\w ]{1,24}\))?:?\s*(?:</(?:b|strong|code|span)>\s*)?</(?P<tag>t[hd]|dt)>", re.IGNORECASE

@@ -6,11 +6,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from machine.privacy.assigned import QUOTE
-from machine.privacy.commands import given
-from machine.privacy.given import OPEN, is_chosen, is_given
-from machine.privacy.rule import LEFT, Rule
-from machine.privacy.shapes import is_password, is_token
+from machine.privacy.forms.assigned import QUOTE
+from machine.privacy.forms.commands import given
+from machine.privacy.forms.given import OPEN, is_chosen, is_given
+from machine.privacy.forms.rule import LEFT, Rule
+from machine.privacy.forms.shapes import is_password, is_token
 
 _S = r"[ \t]+"
 _VALUE = (
@@ -96,14 +96,14 @@ _OTHERS = (
             for s in ("", "s")
         ),
         leading=True,
-        view="words",
+        view="lower",
     ),
     Rule(
         "password",
         re.compile(LEFT + r"WIFI:(?:[STHIEAR]+:(?:\\.|[^;\n\"]){0,64};){0,6}P:(?P<secret>(?:\\.|[^;\n\"]){8,63});"),
         ("wifi:",),
         leading=True,
-        view="words",
+        view="lower",
         real=is_given,
     ),
     Rule(
@@ -111,7 +111,7 @@ _OTHERS = (
         re.compile(rf":{_S}(?:PSK|EAP|XAUTH|NTLM|PIN){_S}{OPEN}(?P<secret>[^\s\"'`\\]{{6,200}})"),
         (": psk ", ": eap ", ": xauth ", ": ntlm "),
         leading=True,
-        view="words",
+        view="lower",
         real=is_given,
     ),
     Rule(
@@ -121,7 +121,7 @@ _OTHERS = (
         ),
         ("> auth ",),
         leading=True,
-        view="words",
+        view="lower",
         real=is_given,
     ),
     Rule(
@@ -129,7 +129,7 @@ _OTHERS = (
         re.compile(r"<keyMaterial>(?P<secret>[^<>\s]{8,64})</"),
         ("<keymaterial>",),
         leading=True,
-        view="words",
+        view="lower",
         real=is_given,
     ),
     Rule(
@@ -141,7 +141,7 @@ _OTHERS = (
         ),
         ("unseal key ", "recovery key "),
         leading=True,
-        view="words",
+        view="lower",
     ),
 )
 
@@ -164,7 +164,7 @@ _SHARES = Listed(
     ),
     ("unseal_keys_", "recovery_keys_", "keys_base64", "keys_b64"),
     leading=True,
-    view="words",
+    view="lower",
 )
 
 

@@ -1,10 +1,10 @@
 """Codes: digits that are called a PIN or a code to get in with, and lists of codes to get back into an account."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from machine.privacy.rule import Rule
+from machine.privacy.forms.rule import Rule
 
 _WORDS = ("pin", "otp", "code", "codes", "digos", "backupcodes", "wiederherstellungscodes")
 _LETS_IN = re.compile(
@@ -37,9 +37,9 @@ _SHORTEST = 6
 class Code(Rule):
     """A word for codes, and those that it announces; they may have fewer characters than secrets elsewhere."""
 
-    def secrets(self, text: str) -> Iterator[str]:
+    def secrets(self, text: str, at: Sequence[int] | None = None) -> Iterator[str]:
         """The codes: a PIN of six digits and more, or a list."""
-        for match in self.matches(text):
+        for match in self.matches(text, at):
             yield from self.of(match)
 
     def of(self, match: re.Match[str]) -> Iterator[str]:
@@ -73,4 +73,4 @@ def _listed(text: str, at: int) -> Iterator[str]:
 def codes() -> list[Rule]:
     """All rules of this module."""
     words = re.compile("wiederherstellungscodes|backupcodes|codes?|digos|pin|otp", re.ASCII | re.IGNORECASE)
-    return [Code("code", words, _WORDS, leading=True, view="words")]
+    return [Code("code", words, _WORDS, leading=True, view="lower")]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
-from machine.privacy.values import is_chosen, is_entry, is_made
+from machine.privacy.forms.values import is_chosen, is_entry, is_made
 
 LINE_END = re.compile(r"\r?\n|(?:\\+r)?\\+n|\r")
 _END_BEGUN = re.compile(r"(?:\\+r)?\\*\Z|\r\Z|\Z")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from machine.privacy.assigned import GAP, QUOTE
-from machine.privacy.given import OPEN, decoded, is_chosen, is_given
-from machine.privacy.passphrases import is_phrase
-from machine.privacy.rule import LEFT, Rule, View
-from machine.privacy.shapes import holds_pair, is_place, is_placeholder, is_token, is_weak
+from machine.privacy.forms.assigned import GAP, QUOTE
+from machine.privacy.forms.given import OPEN, decoded, is_chosen, is_given
+from machine.privacy.forms.passphrases import is_phrase
+from machine.privacy.forms.rule import LEFT, Rule, View
+from machine.privacy.forms.shapes import holds_pair, is_place, is_placeholder, is_token, is_weak
 
 _IN_QUERY = re.compile(r"(?:[?&;,]|u0026|%26|%3[fF])[\w.-]{0,60}$", re.ASCII)
 
@@ -34,8 +34,6 @@ def _rule(
     view: View = "lower",
     real: Callable[[str], bool] | None = None,
 ) -> Rule:
-    if view == "words" and anchors[0][0].isalnum():
-        pattern = LEFT + pattern
     return Rule(name, re.compile(pattern, re.ASCII | re.IGNORECASE), anchors, leading=leading, view=view, real=real)
 
 
@@ -72,20 +70,20 @@ _RULES = (
         rf"authorization(?:{QUOTE})?[ \t]*[:=,][ \t]*{OPEN}[a-z-]{{2,20}}[ \t]+(?:token=)?{OPEN}"
         r"(?P<secret>[A-Za-z0-9._~+/=|-]{16,})",
         "authorization",
-        view="words",
+        view="lower",
         real=_scheme,
     ),
     _rule(
-        "basic-credentials", r"basic[ \t]+(?P<secret>[A-Za-z0-9+/_-]{10,}={0,2})", "basic ", view="words", real=_pair
+        "basic-credentials", r"basic[ \t]+(?P<secret>[A-Za-z0-9+/_-]{10,}={0,2})", "basic ", view="lower", real=_pair
     ),
     _rule(
         "basic-credentials",
         rf"auth(?:{QUOTE})?[ \t]*[:=][ \t]*{OPEN}(?P<secret>[A-Za-z0-9+/]{{10,}}={{0,2}})",
         "auth",
-        view="words",
+        view="lower",
         real=_pair,
     ),
-    _rule("bearer-token", r"bearer[ \t]+(?P<secret>[A-Za-z0-9._~+/=|-]{20,})", "bearer ", view="words", real=_bearer),
+    _rule("bearer-token", r"bearer[ \t]+(?P<secret>[A-Za-z0-9._~+/=|-]{20,})", "bearer ", view="lower", real=_bearer),
     _rule(
         "url-password",
         r"://[^\s:/?#@\"'`<>\\(){},|]{0,100}:(?P<secret>[^\s/\"'`<>\\]{8,200}?)@[\w.\[%-]",
@@ -102,7 +100,7 @@ _RULES = (
         "password",
         rf"login{GAP}{{1,8}}\S{{1,100}}?{GAP}{{1,8}}password{GAP}{{1,8}}{OPEN}(?P<secret>[^\s\"'\\<>]{{6,200}})",
         "login",
-        view="words",
+        view="lower",
         real=is_chosen,
     ),
     _rule(
@@ -110,21 +108,21 @@ _RULES = (
         r"(?<![\w.*-])[\w.*-]+:(?:5432|5433|6432|6543|\*):[\w*.-]+:[\w*.-]+:(?P<secret>[^\s:\"'`\\<>()]{6,200})",
         *(":5432:", ":5433:", ":6432:", ":6543:", ":*:"),
         leading=False,
-        view="words",
+        view="lower",
         real=is_chosen,
     ),
     _rule(
         "password",
         rf"securestring[ \t]+(?:-string[ \t]+)?{OPEN}(?P<secret>[^\s\"'`\\<>]{{6,200}})",
         "securestring",
-        view="words",
+        view="lower",
         real=is_given,
     ),
     _rule(
         "passphrase",
         rf"(?:passphrase|mnemonic){OPEN}[ \t]*[:=][ \t]*{OPEN}(?P<secret>[a-z0-9 ]{{12,240}})",
         *("passphrase", "mnemonic"),
-        view="words",
+        view="lower",
         real=is_phrase,
     ),
     Query(
@@ -139,14 +137,14 @@ _RULES = (
             *("code=", "authcode=", "auth=", "hmac=", "sas="),
         ),
         leading=True,
-        view="words",
+        view="lower",
         real=is_token,
     ),
     _rule(
         "password",
         rf";[ ]?(?:password|pwd)[ ]?=[ ]?{OPEN}(?P<secret>[^;\"'`\\\n]{{6,200}}?)(?=[;\"'`\\\n]|$)",
         *(";password=", ";pwd=", "; password=", "; pwd="),
-        view="words",
+        view="lower",
         real=is_given,
     ),
     Rule(
@@ -156,7 +154,7 @@ _RULES = (
         ),
         ("AKIA", "ASIA"),
         leading=True,
-        view="runs",
+        view="text",
         real=_is_aws_secret,
     ),
 )

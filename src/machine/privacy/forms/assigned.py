@@ -5,10 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from machine.privacy.names import is_secret_name, is_whole_name
-from machine.privacy.passphrases import is_passphrase
-from machine.privacy.rule import Rule
-from machine.privacy.shapes import (
+from machine.privacy.forms.names import is_secret_name, is_whole_name
+from machine.privacy.forms.passphrases import is_passphrase
+from machine.privacy.forms.rule import Rule
+from machine.privacy.forms.shapes import (
     changes,
     is_code,
     is_full_of_marks,
@@ -19,7 +19,7 @@ from machine.privacy.shapes import (
     is_scrambled,
     is_token,
 )
-from machine.privacy.ways import (
+from machine.privacy.forms.ways import (
     AFTER,
     ASKS,
     CALL,
@@ -39,8 +39,8 @@ from machine.privacy.ways import (
     SETTING,
     VARIABLE,
 )
-from machine.privacy.ways import GAP as GAP
-from machine.privacy.ways import QUOTE as QUOTE
+from machine.privacy.forms.ways import GAP as GAP
+from machine.privacy.forms.ways import QUOTE as QUOTE
 
 _SPELT = re.compile(r"\\u[0-9a-fA-F]{4}")
 """The other reading of the text has what is meant."""

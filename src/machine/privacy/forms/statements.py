@@ -4,11 +4,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from machine.privacy.assigned import GAP, QUOTE
-from machine.privacy.commands import Given, given
-from machine.privacy.given import OPEN, VALUE, is_chosen, is_given
-from machine.privacy.rule import LEFT, Rule
-from machine.privacy.shapes import is_password, is_token
+from machine.privacy.forms.assigned import GAP, QUOTE
+from machine.privacy.forms.commands import Given, given
+from machine.privacy.forms.given import OPEN, VALUE, is_chosen, is_given
+from machine.privacy.forms.rule import LEFT, Rule
+from machine.privacy.forms.shapes import is_password, is_token
 
 _IN_QUOTES = rf"(?P<quote>{QUOTE})(?P<quoted>(?:(?!(?P=quote))[^\n]){{6,200}}?)(?P=quote)"
 _FIRST = rf"(?:{GAP}{{0,12}}(?:{QUOTE}[^\"'`\n]{{1,80}}{QUOTE}|[\w.]{{1,60}}))"
@@ -86,7 +86,7 @@ def statements() -> list[Rule]:
             re.compile(rf"\.(?:{either})\({GAP}{{0,4}}{field}{_IN_QUOTES}{GAP}{{0,4}}[,)]", flags),
             fills,
             leading=True,
-            view="words",
+            view="lower",
             real=is_given,
         ),
         Cookies(
@@ -96,7 +96,7 @@ def statements() -> list[Rule]:
             ),
             _COOKIES,
             leading=True,
-            view="words",
+            view="lower",
         ),
         Cookies(
             "cookie",
@@ -118,7 +118,7 @@ def statements() -> list[Rule]:
             ),
             ("curl",),
             leading=True,
-            view="words",
+            view="lower",
         ),
         Given(
             "password",
@@ -129,7 +129,7 @@ def statements() -> list[Rule]:
             ),
             ("expect",),
             leading=True,
-            view="words",
+            view="lower",
             real=is_given,
         ),
     ]

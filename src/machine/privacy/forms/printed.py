@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from machine.privacy.commands import Given
-from machine.privacy.given import decoded, is_given
-from machine.privacy.rule import LEFT, Rule
+from machine.privacy.forms.commands import Given
+from machine.privacy.forms.given import decoded, is_given
+from machine.privacy.forms.rule import LEFT, Rule
 
 _SAYS = (
     r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|cookie|credential|api[_.-]?key|private|signing|encrypt\w*"
@@ -57,21 +57,21 @@ def printed() -> list[Rule]:
             re.compile(rf"{LEFT}{file}", re.ASCII | re.IGNORECASE),
             ("cat ", "head -", "tail -", "bat ", "get-content "),
             leading=True,
-            view="words",
+            view="lower",
         ),
         Whole(
             "secret",
             re.compile(rf"{LEFT}{variable}", re.ASCII | re.IGNORECASE),
             ("echo $", 'echo "$', 'echo \\"$', "printenv ", "write-host $", "write-output $"),
             leading=True,
-            view="words",
+            view="lower",
         ),
         Given(
             "secret",
             re.compile(rf"{LEFT}(?:{safes})(?![A-Za-z0-9]){_REST}{_ALONE}", re.ASCII | re.IGNORECASE),
             _SAFES,
             leading=True,
-            view="words",
+            view="lower",
             real=is_given,
         ),
     ]

@@ -6,9 +6,9 @@ import re
 from functools import cache
 from importlib import import_module
 
-from machine.privacy.rule import SHORTEST as SHORTEST
-from machine.privacy.rule import Rule as Rule
-from machine.privacy.shapes import LOOKED_AT, is_sample
+from machine.privacy.forms.rule import SHORTEST as SHORTEST
+from machine.privacy.forms.rule import Rule as Rule
+from machine.privacy.forms.shapes import LOOKED_AT, is_sample
 
 _BREAK = r"(?:\s|\\+[nrt]|[+>|]|[0-9]+(?=\t|\\+t))+"
 PRIVATE_KEY = re.compile(
@@ -39,18 +39,18 @@ def rules() -> tuple[Rule, ...]:
 
     Of two that find the same secret, the later one names it: a form of its own says more than what stands before.
     """
-    from machine.privacy.assigned import assigned
-    from machine.privacy.commands import commands
-    from machine.privacy.configs import configs
-    from machine.privacy.context import contexts
-    from machine.privacy.hashes import hashes
-    from machine.privacy.keys import keys
-    from machine.privacy.manifests import manifests
-    from machine.privacy.parts import parts
-    from machine.privacy.printed import printed
-    from machine.privacy.statements import statements
-    from machine.privacy.vendors import vendors
-    from machine.privacy.words import named
+    from machine.privacy.forms.assigned import assigned
+    from machine.privacy.forms.commands import commands
+    from machine.privacy.forms.configs import configs
+    from machine.privacy.forms.context import contexts
+    from machine.privacy.forms.hashes import hashes
+    from machine.privacy.forms.keys import keys
+    from machine.privacy.forms.manifests import manifests
+    from machine.privacy.forms.parts import parts
+    from machine.privacy.forms.printed import printed
+    from machine.privacy.forms.statements import statements
+    from machine.privacy.forms.vendors import vendors
+    from machine.privacy.forms.words import named
 
     found = [*named(), *assigned(), *contexts(), *commands(), *configs(), *statements(), *manifests(), *printed()]
     found += [*hashes(), *vendors(), *parts(), *keys(), Rule("private-key", PRIVATE_KEY)]

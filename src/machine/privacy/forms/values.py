@@ -7,7 +7,7 @@
 import re
 from functools import lru_cache
 
-from machine.privacy.shapes import (
+from machine.privacy.forms.shapes import (
     LOOKED_AT,
     is_phrase,
     is_place,

@@ -6,9 +6,9 @@ import base64
 import binascii
 import re
 
-from machine.privacy.assigned import QUOTE
-from machine.privacy.passphrases import is_passphrase
-from machine.privacy.shapes import LOOKED_AT, is_password, is_place, is_placeholder, is_weak
+from machine.privacy.forms.assigned import QUOTE
+from machine.privacy.forms.passphrases import is_passphrase
+from machine.privacy.forms.shapes import LOOKED_AT, is_password, is_place, is_placeholder, is_weak
 
 OPEN = rf"(?:{QUOTE})?"
 VALUE = (

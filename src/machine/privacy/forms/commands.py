@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from machine.privacy.assigned import QUOTE
-from machine.privacy.given import OPEN, VALUE, decoded, is_given
-from machine.privacy.rule import LEFT, Rule
+from machine.privacy.forms.assigned import QUOTE
+from machine.privacy.forms.given import OPEN, VALUE, decoded, is_given
+from machine.privacy.forms.rule import LEFT, Rule
 
 _OPTIONS = r"""
 sshpass                                                             ..-p*#
@@ -99,7 +99,7 @@ def given(name: str, pattern: str, *anchors: str, real: Callable[[str], bool] = 
     """A rule of what stands at one of the anchors, the first words of the pattern in any case."""
     heads = "|".join(re.escape(each) + ("(?![A-Za-z0-9])" if each[-1].isalnum() else "") for each in anchors)
     return Given(
-        name, re.compile(f"{LEFT}(?i:{heads}){pattern}", re.ASCII), anchors, leading=True, view="words", real=real
+        name, re.compile(f"{LEFT}(?i:{heads}){pattern}", re.ASCII), anchors, leading=True, view="lower", real=real
     )
 
 
@@ -149,7 +149,7 @@ _PIPED = Piped(
     ),
     ("echo", "printf"),
     leading=True,
-    view="words",
+    view="lower",
 )
 
 

@@ -3,15 +3,15 @@ JSON that `kind: Secret` stands in, or as `kubectl get secret` prints them.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from machine.privacy.assigned import QUOTE
-from machine.privacy.commands import PUBLIC
-from machine.privacy.given import decoded, is_given
-from machine.privacy.printed import NEXT
-from machine.privacy.rule import LEFT, Rule
-from machine.privacy.shapes import is_placeholder, is_weak
+from machine.privacy.forms.assigned import QUOTE
+from machine.privacy.forms.commands import PUBLIC
+from machine.privacy.forms.given import decoded, is_given
+from machine.privacy.forms.printed import NEXT
+from machine.privacy.forms.rule import LEFT, Rule
+from machine.privacy.forms.shapes import is_placeholder, is_weak
 
 _BEFORE, _AFTER = 6_000, 12_000
 """Characters of a manifest that are looked at around its kind."""
@@ -32,10 +32,10 @@ _MEMBER = re.compile(rf"{QUOTE}([\w.-]{{1,100}}){QUOTE}\s{{0,4}}:\s{{0,4}}{QUOTE
 class Manifest(Rule):
     """Secrets, around their kinds; those that stand near each other are looked at together."""
 
-    def matches(self, text: str) -> Iterator[re.Match[str]]:
+    def matches(self, text: str, at: Sequence[int] | None = None) -> Iterator[re.Match[str]]:
         """The first kind, and each that is too far from the last one to have been looked at with it."""
         last = -_BEFORE
-        for match in super().matches(text):
+        for match in super().matches(text, at):
             if match.start() >= last + _BEFORE:
                 last = match.start()
                 yield match
@@ -98,6 +98,6 @@ def manifests() -> list[Rule]:
         r"(?:(?!\\+n)[^\n]){0,60})" + NEXT + r"(?P<value>\{[^{}\n]{8,20000}\}|[^\s{}\"'\\]{8,4000})(?=\s|\\|\"|'|$)"
     )
     return [
-        Manifest("kubernetes-secret", kind, ("kind",), leading=True, view="words"),
-        Printed("kubernetes-secret", printed, ("get secret", "get secrets"), leading=True, view="words"),
+        Manifest("kubernetes-secret", kind, ("kind",), leading=True, view="lower"),
+        Printed("kubernetes-secret", printed, ("get secret", "get secrets"), leading=True, view="lower"),
     ]

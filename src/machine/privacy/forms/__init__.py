@@ -1,0 +1,1 @@
+"""Forms: what credentials look like and where they stand: the rules by which they are found."""
