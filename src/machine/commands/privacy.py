@@ -229,7 +229,7 @@ def _json_lines(path: Path) -> Iterator[tuple[int, object]] | None:
 
 
 def _status(project: Project) -> Report:
-    from machine.privacy.patterns import rules
+    from machine.privacy.forms.patterns import rules
 
     settings, sources = project.settings(), project.sources()
     files = [str(path.relative_to(project.root)) for path in sources.files]
