@@ -2,8 +2,9 @@
 
     python bench/privacy.py [--megabytes 60] [--repeats 9]
 
-Recall: made-up credentials of every kind of `tests/privacy/credentials.py` in every position of a row, and, apart, of
-the kinds that were held out while the rules were made. False positives: findings in code, data and documents of the
+Recall: made-up credentials of every kind of `tests/privacy/credentials.py` in every position of a row; of kinds that
+were held out while the first rules were made; and of `tests/privacy/blind.py`, a set by another author, who had not
+seen the rules, in excerpts of traces. False positives: findings in code, data and documents of the
 packages that are installed here. Cost: a row of 100 KB that was never looked at before, beside detect-secrets' own
 scan of the same lines with all its plugins. Nothing that was found is printed, only rules and places.
 
@@ -23,6 +24,7 @@ from typing import Any
 
 sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / "privacy"), str(Path(__file__).parent)]
 
+import blind  # noqa: E402
 from credentials import HELD_OUT, KINDS, POSITIONS, credential, lines_of  # noqa: E402
 from real_files import real_files  # noqa: E402
 from redaction import session  # noqa: E402
@@ -43,6 +45,7 @@ def main() -> int:
     found = recall("kinds", KINDS)
     if HELD_OUT:
         recall("held out", list(HELD_OUT))
+    unseen()
     wrong = false_positives(asked.megabytes)
     taken = cost(asked.repeats)
     print(f"bars: recall {RECALL:.0%}, {PER_MEGABYTE:.0f} finding a MB, {MILLISECONDS:.0f} ms a row of 100 KB")
@@ -73,6 +76,20 @@ def leaks(row: Any, secret: str) -> bool:
     """Whether a row still holds a line of a secret, as it is or as JSON spells it."""
     written = json.dumps(row, ensure_ascii=False)
     return any(line in written or json.dumps(line)[1:-1] in written for line in lines_of(secret))
+
+
+def unseen(seeds: Iterable[int] = (1, 2)) -> None:
+    """Prints what is found of the set whose author had not seen the rules, and of its look-alikes."""
+    asked, missed = Counter[str](), Counter[str]()
+    for sample in (sample for seed in seeds for sample in blind.secrets(seed)):
+        group = sample.episode.partition("/")[0]
+        asked[group] += 1
+        missed[group] += sample.secret in redacted({"text": sample.text}, NONE)[0]["text"]
+    share = 1 - missed.total() / asked.total()
+    print(f"blind set: {share:.2%} of {asked.total()} found; of", end=" ")
+    print(", ".join(f"{group} {1 - missed[group] / asked[group]:.0%}" for group in asked))
+    found = [bool(redacted({"text": text}, NONE)[1]) for _, text in blind.look_alikes()]
+    print(f"    its look-alikes: {sum(found)} of {len(found)} flagged")
 
 
 def false_positives(megabytes: int) -> float:

@@ -28,6 +28,7 @@ from machine.privacy.redact import forget, redacted
 from machine.privacy.sources import Exact, Sources
 
 NONE = Sources.of({})
+MANY = ("word and number", "passphrase -", "passphrase and a number", "run on", "manager's")
 
 
 def spelt_for_pages(text: str) -> str:
@@ -67,7 +68,7 @@ def checked(text: str, value: str) -> None:
 @pytest.mark.parametrize("way", [*FILES, *COMMANDS, *CODE, *MORE])
 def test_a_password_is_found_whichever_way_a_name_is_given_it(way):
     dice = random.Random(way)
-    kinds = list(PASSWORDS) if way not in MORE else ["word and number", "passphrase -", "run on", "manager's"]
+    kinds = PASSWORDS if way not in MORE else MANY
     for kind in kinds:
         value = PASSWORDS[kind](dice)
         checked(way.replace("@@", value), value)
@@ -158,6 +159,39 @@ def test_what_closes_what_opened_before_the_name_is_no_part_of_the_value(text):
     value = PASSWORDS["word and number"](random.Random(text))
     found = {secret for rule in assigned() for secret in rule.secrets(text.replace("@@", value))}
     assert found == {value}
+
+
+@pytest.mark.parametrize(
+    "way",
+    ["{User:a Password:@@ Port:1}", "DB_PASSWORD ?= @@\n", "DB_PASSWORD=@@", "starting with dbPassword=@@ region=eu"],
+)
+def test_two_names_with_a_mark_between_are_one_password(way):
+    for value in ("ember&willow2014", "acorn&basalt7"):
+        checked(way.replace("@@", value), value)
+
+
+@pytest.mark.parametrize("depth", [0, 1])
+@pytest.mark.parametrize("name", ["wifiPsk", "apiKey", "passwd"])
+def test_a_value_some_letters_of_which_json_spells_out_is_found_as_it_is_spelt(name, depth):
+    value = TOKENS["base62"](random.Random(name))
+    spelt = "".join(f"\\u{ord(c):04x}" if i % 5 == 2 else c for i, c in enumerate(value))
+    text = f'{{"diff":{{"{name}":"{spelt}","region":"eu"}}}}'
+    text = json.dumps({"arguments": text}) if depth else text
+    clean, _ = redacted(text, NONE)
+    assert value[3:7] not in clean
+    assert "region" in clean
+    held = json.loads(clean)
+    assert json.loads(held["arguments"]) if depth else held["diff"][name].startswith("<secret:")
+
+
+def test_the_first_of_two_long_keys_is_no_key_of_a_table():
+    value = TOKENS["base62"](random.Random(9)) + "Qw3rTz9Lk2P="
+    assert redacted(f'cosmosPrimaryKey = "{value}"', NONE)[0] == 'cosmosPrimaryKey = "<secret:api-key:1>"'
+
+
+def test_a_password_that_apple_makes_is_found_within_a_sentence_and_words_are_not():
+    checked("we set password = vlqh-xdnk-kxvt-vmsd in the panel", "vlqh-xdnk-kxvt-vmsd")
+    assert redacted("we set password = some-more-rare-ones in the panel", NONE)[1] == []
 
 
 def test_an_escaped_slash_is_a_slash():

@@ -15,6 +15,7 @@ LETTERS = "meadowlanternglaciercopper"
 MADE = "q7Rw2kVx9ZtL4mNp8sYb3cDf"
 HEX = "9d0e27c41b6f83a5c2e94d7018fb63ae"
 UUID = "7c0b92e1-4d3a-4f6b-9a58-e2d1c07f4b36"
+BITLOCKER = "359260-428340-533379-370095-035475-287056-590557-534699"
 BASE32 = "KZ4T7QW2XB5NLR3M"
 BCRYPT = "$2b$12$Kq3vTz8WmYx1LdRfNhJpCuG5sBaEoXiVgQrZtMwUyDkPnHcSeLfAj"
 AWS_ID = "AKIA" + "Q7XB3LMZ2KDWT5RN"
@@ -59,6 +60,21 @@ TABLES = [
     (f"||User||Password||\n|bob|{CHOSEN}|", CHOSEN),
     (f"email:password\nbob@host.io:{CHOSEN}", CHOSEN),
     (f"| Env | Example | Prod |\n|---|---|---|\n| DB_PASSWORD | changeme | {CHOSEN} |", CHOSEN),
+    (f"\x1b[2m│\x1b[0m | User | Password |\n\x1b[2m│\x1b[0m |---|---|\n\x1b[2m│\x1b[0m | bob | {CHOSEN} |", CHOSEN),
+    (f"|  Name   |  /a/db_password  |\n|  Type   |  SecureString    |\n|  Value  |  {LETTERS}  |", LETTERS),
+    (f'{{"Type": "SecureString",\n "Value": "{LETTERS}"}}', LETTERS),
+    # in mails and terminals
+    (f'> "Title","Username","Password"\n> "x","bob","{CHOSEN}"', CHOSEN),
+    (f"> Host;User;Passwort\n> srv;bob;{CHOSEN}", CHOSEN),
+    (f"\x1b[2m│\x1b[0m user,password\n\x1b[2m│\x1b[0m bob,{CHOSEN}", CHOSEN),
+    # a column of values in a list of secrets
+    (f"name,service,owner,value,rotated\na,x,bob,{MADE},2024-01-01\nb,none,bob,,2024-01-01", MADE),
+    ("name,service,owner,value,rotated\na,apple,bob,gwyi-ssqu-yylw-oxlt,2024-01-01", "gwyi-ssqu-yylw-oxlt"),
+    (f"secret_name;value;last_rotated\nx;{CHOSEN};2024", CHOSEN),
+    (
+        f"KeyName    Permissions    Value\n---------  -------------  ------\nkey1       FULL           {MADE}{HEX}==",
+        MADE,
+    ),
     # pages
     (f"<tr><th>User</th><th>Password</th></tr>\n<tr><td>bob</td><td>{CHOSEN}</td></tr>", CHOSEN),
     (f'<table><tr class="x"><td>API token</td><td><code>{MADE}</code></td></tr></table>', MADE),
@@ -105,6 +121,27 @@ LINES = [
     (f"# cat /run/secrets/api_token\n{UUID}", UUID),
     (f"PS C:\\src> Get-Content .\\secret.txt\n{MADE}", MADE),
     (f"$ aws secretsmanager get-secret-value --secret-id x --query SecretString --output text\n{MADE}", MADE),
+    (f"Password for the [elastic] user successfully reset.\nNew value: {CHOSEN}", CHOSEN),
+    (f"$ cat /etc/openvpn/auth.txt\nsvc_app\n{LETTERS}", LETTERS),
+    (f"$ argocd admin initial-password -n argocd\n{CHOSEN}\n\n This password must be changed", CHOSEN),
+    (f"$ wg genkey | tee privatekey\n{AWS_SECRET}+b2=", AWS_SECRET),
+    (f'127.0.0.1:6379> HGETALL orders\n1) "endpoint"\n2) "https://x"\n3) "db_password"\n4) "{LETTERS}"', LETTERS),
+    (f'127.0.0.1:6379> HGET cfg smtp_password\n"{CHOSEN}"', CHOSEN),
+    (f"2024 [Note] [MY-010454] A temporary password is generated for root@localhost: {LETTERS}", LETTERS),
+    (f"Token created for bob. This is the only time the value is shown:\n\n  {HEX}\n\nExpires: 2025", HEX),
+    (f"Copy this token now; it will not be shown again: {MADE}", MADE),
+    (f"name = gpg_passphrase\nvalue = {LETTERS}\nupdated = 2024", LETTERS),
+    (f"id    | 2\nname  | smtp_password\nvalue | {CHOSEN}", CHOSEN),
+    (f"as agreed, your password for sql.host.io:1433 is\n\n    {CHOSEN}\n\nPlease change it.", CHOSEN),
+    (f"your API key for host.io is\n\n    {MADE}\n", MADE),
+    (f"Numerical Password:\n  ID: {{{UUID}}}\n  Password:\n    {BITLOCKER}", BITLOCKER),
+    (f"RecoveryPassword     : {BITLOCKER}", BITLOCKER),
+    (f"argv=['orders', '--rdp-password', '{LETTERS}', '--dry-run']", LETTERS),
+    ("argv=['x', '--app-password', 'gwyi-ssqu-yylw-oxlt']", "gwyi-ssqu-yylw-oxlt"),
+    (f"\x1b[2m│\x1b[0m API_TOKEN\n\x1b[2m│\x1b[0m {MADE}\n\x1b[2m│\x1b[0m --", MADE),
+    ("<< 334 UGFzc3dvcmQ6\r\n>> S3VwZmVyNzg0MiE=\r\n<< 535 5.7.8 Error", "S3VwZmVyNzg0MiE="),
+    (f"a001 LOGIN bob@host.io {CHOSEN}\r\na001 OK", CHOSEN),
+    (f"    Key Content            : {LETTERS}", LETTERS),
     # prompts
     (f"[sudo] password for dev: {CHOSEN}\nSorry, try again.", CHOSEN),
     (f"[sudo] Passwort für dev: {CHOSEN}\n", CHOSEN),
@@ -135,6 +172,14 @@ LINES = [
 ]
 
 BENIGN = [
+    "name,service,owner,value,rotated\na,b,c,eu-west-1,2024\nd,e,f,1024,2024",
+    "name,value,unit\nspeed,q7Rw2kVx9ZtL4mNp8sYb3cDf,m",
+    '1) "endpoint"\n2) "https://x"\n3) "token_count"\n4) "123456789"',
+    "name = password_field\nvalue = required",
+    'parser.add_argument("--password", "-p", help="the password")\nclick.option("--secret-key", "secret_key")',
+    "<< 334 UGFzc3dvcmQ6\n<< 535 5.7.8 Error",
+    "User login failed permanently2024",
+    "apt\tpasswd\t1:4.13+dfsg1-1+deb12u1\napt\tpatch\t2.7.6-7",
     "| Name | Type | Description |\n|---|---|---|\n| password | string | The user's password |\n| token | required | A token |",
     "| Name | Password | Token |\n|---|---|---|\n| order | required | optional |\n| cart | `string` | `null` |",
     "| Service | Password |\n|---|---|\n| db | *** |\n| web | <hidden> |\n| x | (ask ops) |\n| y | {{ password }} |",

@@ -127,6 +127,16 @@ AKIAIOSFODNN7EXAMPLE / [[{b62:38}7z]]
 AKIAIOSFODNN7EXAMPLE,[[{b62:37}+7z]]
 mine: [[MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{b64:200}]]
 mine: [[MC4CAQAwBQYDK2VwBCIEI{b64:43}]]
+https://hooks.zapier.com/hooks/[[catch/{num:7}/{low:4}7{low:2}]]/
+https://maker.ifttt.com/trigger/[[door/with/key/{b62:20}7{b62:20}]]
+https://hook.eu1.make.com/[[{low:30}7a]]
+https://open.feishu.cn/open-apis/bot/v2/hook/[[@]]
+Fernet(b"[[{url:43}=]]")
+pyotp.TOTP("[[{b32:30}7Q]]").now()
+wandb.login(key="[[{hex:40}]]")
+"encoded":"[[VnVhQ2ZIY0JDZGJrUW0tZTVhT3g6dWkybHAyYXhUTm1zeWFrdzl0dk5udw==]]"
+X-JFrog-Art-Api: [[cmVmdGtu{b62:40}]]
+accounts: ["[[0x{hex:64}]]"]
 client-key: [[LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0t{b64:200}]]
 """
 SEED_WORDS = """
@@ -179,6 +189,7 @@ def wallet(count, dice):
     "said",
     [
         lambda words: f"const mnemonic = '{' '.join(words)}';",
+        lambda words: f"new HDWalletProvider('{' '.join(words)}', 'https://rpc.corp.internal')",
         lambda words: f"mi frase semilla: {' '.join(words)}",
         lambda words: f"seed: {' '.join(words)}\nthanks",
         lambda words: f'{{"wallet": {{"phrase": "{" ".join(words)}"}}}}',

@@ -16,6 +16,9 @@ CAMEL = "meadowLanternglacier"
 MADE = "q7Rw2kVx9ZtL4mNp8sYb3cDf"
 HEX = "9d0e27c41b6f83a5c2e94d7018fb63ae"
 UUID = "7c0b92e1-4d3a-4f6b-9a58-e2d1c07f4b36"
+MARKED = "olga&stefan2003"
+GROUPS = "omjw wvcc vgqu wxvh"
+BITLOCKER = "359260-428340-533379-370095-035475-287056-590557-534699"
 UMLAUTS = "Schl\u00fcssel#2451GdR"
 
 SAID = [
@@ -101,6 +104,48 @@ SAID = [
     (f"voici le jeton d'acc\u00e8s : {MADE}", MADE),
     (f"l\u00f6senord: {CHOSEN}", CHOSEN),
     (f"\u0442\u043e\u043a\u0435\u043d: {MADE}", MADE),
+    (
+        f"\u041d\u043e\u0432\u044b\u0439 \u043f\u0430\u0440\u043e\u043b\u044c \u0434\u043b\u044f \u0431\u0430\u0437\u044b \u2014 {CHOSEN}",
+        CHOSEN,
+    ),
+    (f"\u0412\u043e\u0442 \u043a\u043b\u044e\u0447: {HEX}", HEX),
+    (f"\u0441\u0435\u043a\u0440\u0435\u0442: {MADE}", MADE),
+    (f"\u043b\u043e\u0433\u0438\u043d admin, \u043f\u0430\u0440\u043e\u043b\u044c {WORDLIKE}", WORDLIKE),
+    (f"\u043f\u0430\u0440\u043e\u043b\u0430: {CHOSEN}", CHOSEN),
+    (f"m\u1eadt kh\u1ea9u: {CHOSEN}", CHOSEN),
+    (f"\u5bc6\u78bc\u662f {WORDLIKE}", WORDLIKE),
+    (f"\ube44\ubc00\ubc88\ud638\ub294 {CHOSEN}", CHOSEN),
+    (f"\u03ba\u03c9\u03b4\u03b9\u03ba\u03cc\u03c2: {CHOSEN}", CHOSEN),
+    (f"kata sandi: {CHOSEN}", CHOSEN),
+    (f"adgangskoden er {CHOSEN}", CHOSEN),
+    (f"l\u00f6senordet \u00e4r {WORDLIKE}", WORDLIKE),
+    (f"voici le nouveau secret pour vpn : {MARKED}", MARKED),
+    # a way in, and the one word for it
+    (f"Hier der neue Zugang f\u00fcr imap: {WORDLIKE} (gilt ab heute).", WORDLIKE),
+    (f"new access for the vpn: {CHOSEN}", CHOSEN),
+    (f"Zugang f\u00fcr aws: {MADE} (neu)", MADE),
+    (f"log in as bob with {CHOSEN}", CHOSEN),
+    (f"user admin pass {CHOSEN}", CHOSEN),
+    (f"u/p: admin/{CHOSEN}", CHOSEN),
+    (f"orders router: 192.168.1.1, admin, {CHOSEN}. Reset is on the back.", CHOSEN),
+    (f"the router at 10.0.0.1 admin/{CHOSEN}", CHOSEN),
+    # keys that nobody has heard of
+    (f"- [ ] new together key \u2192 {HEX}{HEX}", HEX),
+    (f"rotate the deepl key \u2192 {HEX}", HEX),
+    (f"then use the key `{HEX}` (changed by bob)", HEX),
+    (f"Steps: we set key = {MADE}== in the panel, saved", MADE),
+    (f"token is {CHOSEN}", CHOSEN),
+    # what replaces something
+    (f"I replaced the placeholder in `config/app.yml` with `{CHOSEN}` and restarted", CHOSEN),
+    (f"Replaced `CHANGE_ME` with `{MADE}`.", MADE),
+    (f"swapped the dummy value for `{WORDLIKE}`", WORDLIKE),
+    # passwords for one program, codes
+    (f"App password for the backup mailer (google account): {GROUPS}", GROUPS),
+    (f"- [ ] new gmail password \u2192 {GROUPS}", GROUPS),
+    (f"Your app password for your device\n\n{GROUPS}\n", GROUPS),
+    ("Save your backup code for orders: 190u-4hos-knmt\nEach code can be used once.", "190u-4hos-knmt"),
+    ("recovery code: 70d04-f694c", "70d04-f694c"),
+    (f"The laptop asks for BitLocker. I found this recovery key in AD: {BITLOCKER} \u2013 right?", BITLOCKER),
     # digits
     ("the keypad PIN is 604137, don't post it", "604137"),
     ("SIM_PIN=529851", "529851"),
@@ -110,6 +155,26 @@ SAID = [
 ]
 
 BENIGN = [
+    "Access to fetch at 'https://host.io/v2' from origin has been blocked: CORS2",
+    "access to the DB: readonly2",
+    "log in as bob with python3.12-venv installed",
+    "pass | GenericRewrites | 12",
+    "password utf8mb4_general_ci",
+    "| password | varchar(255) | utf8mb4_general_ci |",
+    "the placeholder in `config/app.yml` is replaced with `applicationName`",
+    "replace the placeholder with `your-password`",
+    "a, admin, configuration, user, permissions2",
+    "the key `id` is set, the key `sha256` isn't",
+    f"sorted by the group key \u2014 `{MADE}`",
+    "set key = node_modules_v2 in the cache step",
+    "the secret for hmac: sha256",
+    "the token is ready! 2 left",
+    "the app password form: text area with more text",
+    "error code: 190u-4hos-knmt",
+    "either pass or fail. This option is best used only when debugging.",
+    "root:x:0:0:root:/root:/bin/bash",
+    "\u0432\u043a\u043b\u044e\u0447\u0438\u0442\u044c: mode2-fast",
+    "BitLocker is on, ticket 123456-123456",
     "the password is wrong, please try again",
     "The password is stored in AWS Secrets Manager under prod/orders2.",
     "the password is base64-encoded before it is sent",
@@ -234,6 +299,20 @@ def test_the_marks_of_the_sentence_stay():
         "PIN code ",
         "\u5bc6\u7801\u662f",
         "token \u00ab ",
+        "the only time ",
+        "placeholder in `",
+        "securestring | ",
+        "recovery key 123456-",
+        "admin/abcd1!",
+        ", admin, ",
+        "access to a ",
+        "x_password\nvalue ",
+        "app password abcd efgh ",
+        "backup code for a b ",
+        "rotated,value,account\n",
+        "smtp.a:25 b:",
+        " LOGIN a ",
+        "> get password\n",
     ],
 )
 def test_no_sentence_takes_more_than_its_length(piece):

@@ -62,6 +62,46 @@ crackmapexec smb 10.0.0.1 -u bob -p '¤'
 net use Z: \\\\srv\\share ¤ /user:bob
 net use Z: \\\\srv\\share /user:bob ¤
 net user bob ¤ /add
+net use Z: \\\\nas\\share /user:CORP\\bob "¤" /persistent:yes
+curl -u bob:'¤' https://ci.corp.internal
+curl --user "bob":"¤" https://ci.corp.internal
+curl -u '[[{hex:32}]]:' https://api.corp.internal/v1
+lftp -u bob,'¤' h -e "mirror; quit"
+sqlplus bob/"¤"@//ora:1521/x
+(echo '¤'; echo '¤') | smbpasswd -s -a bob
+signtool sign /f a.pfx /p "¤" /fd sha256 a.exe
+codecov -t [[{hex:8}-{hex:4}-{hex:4}-{hex:4}-{hex:12}]]
+bash <(curl -s https://codecov.io/bash) -t [[{hex:8}-{hex:4}-{hex:4}-{hex:4}-{hex:12}]]
+snyk auth [[{hex:8}-{hex:4}-{hex:4}-{hex:4}-{hex:12}]]
+wandb login --relogin [[{hex:40}]]
+openssl enc -d -aes-256-cbc -K [[{hex:64}]] -iv 00
+openssl passwd -1 -salt xy '¤'
+htpasswd -nbB admin '¤'
+psexec \\\\srv -u bob -p ¤ cmd
+schtasks /create /tn x /tr y /ru bob /rp "¤"
+certutil -f -p "¤" -importPFX a.pfx
+poetry publish -u a -p ¤
+dotnet nuget push a.nupkg -k [[{low:46}]]
+useradd -m -p '¤' bob
+security unlock-keychain -p ¤ login.keychain
+security import a.p12 -P ¤ -k x
+doctl auth init -t [[{hex:64}]]
+vault kv put secret/x value=¤
+etcdctl --user root:¤ get x
+rclone config create x webdav user bob pass ¤
+bw unlock '¤'
+bw login a@b.io '¤'
+mosquitto_passwd -b f bob ¤
+composer config http-basic.repo.x bob ¤
+cargo login [[cio{b62:32}]]
+kinit bob <<< '¤'
+cryptsetup luksFormat /dev/sdb1 <<< '¤'
+rsync --password-file=<(echo '¤') a rsync://x
+yes '¤' | passwd bob
+printf '¤' | docker secret create db -
+drush user:password bob "¤"
+sonar-scanner -Dsonar.login=[[{hex:40}]]
+[smtp.relay.corp.internal]:587 bob@corp.internal:¤
 xfreerdp /v:h /u:bob /p:'¤'
 nmcli dev wifi connect Guest password '¤'
 wpa_passphrase Guest ¤
@@ -185,7 +225,7 @@ BENIGN = [
     *("kind: SecretStore\ndata:\n  a: Z2FsYXh5LWF0dHJhY3Q=", "kind: ConfigMap\ndata:\n  a: Z2FsYXh5LWF0dHJhY3Q="),
     *("kind: Secret\ndata:\n  entry: cGFzc3dvcmQ=\n  username: YWRtaW5pc3RyYXRvcg==", "kind: Secret\nmetadata:\n  name: gateway-secrets"),
     *("kind: Secret\nstringData:\n  password: ${DB_PASSWORD}\n  host: db.corp.internal", "sort(key=lambda x: x.name)&key=name"),
-    *("?key=name&code=404&sig=true", "https://h/x?code=authorization_code_value&auth=basic", "$ cat secret.py\nimport os"),
+    *("?version=stable&code=_MM_NORM_1_2+++++//+interval+%5B1,+2)%0A_MM_NORM", "?key=name&code=404&sig=true", "https://h/x?code=authorization_code_value&auth=basic", "$ cat secret.py\nimport os"),
     *("$ cat tokens.json\n{", "$ echo $PATH\n/usr/local/bin:/usr/bin", "$ cat README.md\nInstallation", "$ cat secrets/README.md\nOverview-of-secrets"),
     *(".corp.internal\tTRUE\t/\tFALSE\t0\tlang\ten-GB-oxendict", "WIFI:T:WPA;S:Guest;P:password;;", "aws ssm put-parameter --value file://x.json"),
     *("kubeadm join 10.0.0.1:6443 --token <token>", "gh secret set NAME --body \"$VALUE\"", "kubectl create secret generic x --from-literal=user=administrator1"),

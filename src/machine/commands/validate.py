@@ -132,7 +132,7 @@ def _cost(model: str, train_tokens: int) -> str:
 
     local = False
     with contextlib.suppress(ServiceError):
-        local = endpoint().stays
+        local = endpoint().local
     return prices.cost(model, train_tokens=train_tokens, local=local)
 
 

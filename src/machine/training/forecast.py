@@ -41,8 +41,8 @@ def forecast(
     tokens = sum(trained(datums[i]) for step in range(plan.steps) for i in plan.batch(step))
     looks = 2 + (plan.steps - 1) // config.save_every
     read = looks * sum(trained(datum) for datum in held_out)
-    dollars = 0.0 if where.stays else prices.dollars(config.model, train_tokens=tokens, prefill=read)
-    cost = prices.cost(config.model, train_tokens=tokens, prefill=read, local=where.stays)
+    dollars = 0.0 if where.local else prices.dollars(config.model, train_tokens=tokens, prefill=read)
+    cost = prices.cost(config.model, train_tokens=tokens, prefill=read, local=where.local)
     rate = _rate(folder, config.model, where.destination)
     return Forecast(tokens, read, dollars, cost, tokens / rate if rate else None)
 

@@ -31,6 +31,17 @@ _ONE = re.compile(
     re.ASCII,
 )
 _SHORTEST = 6
+_SINGLE = re.compile(
+    r"(?:[ _-](?:for|of|für|pour|para|de|is|ist)(?:[ \t]+[\w@.-]{1,40}){0,4}?)?(?:\\*\")?"
+    r"[ \t]*(?::|=|→|->|\bis\b)[ \t]*\\*[\"'`]?"
+    r"(?P<code>(?=[A-Za-z-]*[0-9]|[a-z]+-[a-z]+-)[0-9A-Za-z]{4,8}(?:-[0-9A-Za-z]{4,8}){1,7})(?![\w-])",
+    re.ASCII,
+)
+_BITLOCKER = re.compile(
+    r"(?:bitlocker|manage-bde|numerical ?password|recovery ?(?:key|password)|wiederherstellungsschl|clé de récup|-rp )"
+    r"[\s\S]{0,300}?(?<![\w-])(?P<secret>[0-9]{6}(?:-[0-9]{6}){7})(?![\w-])",
+    re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -50,8 +61,13 @@ class Code(Rule):
             announces = not before[-1:].isalpha() if word != "code" else _LETS_IN.search(before)
             if announces and (found := _DIGITS.match(text, match.end())) and not _is_made_up(found["digits"]):
                 yield found["digits"]
+            elif word == "code" and _RECOVERY.search(before) and (one := _SINGLE.match(text, match.end())):
+                yield one["code"]
         elif len(word) > 5 or _RECOVERY.search(before) or _RECOVERY_AFTER.match(text, match.end()):
-            yield from _listed(text, match.end())
+            listed = list(_listed(text, match.end()))
+            yield from listed
+            if not listed and (one := _SINGLE.match(text, match.end())):
+                yield one["code"]
 
 
 def _is_made_up(digits: str) -> bool:
@@ -73,4 +89,14 @@ def _listed(text: str, at: int) -> Iterator[str]:
 def codes() -> list[Rule]:
     """All rules of this module."""
     words = re.compile("wiederherstellungscodes|backupcodes|codes?|digos|pin|otp", re.ASCII | re.IGNORECASE)
-    return [Code("code", words, _WORDS, leading=True, view="lower")]
+    bitlocker = Rule(
+        "recovery-key",
+        _BITLOCKER,
+        (
+            *("bitlocker", "manage-bde", "numerical password", "numericalpassword", "recovery key", "recoverykey"),
+            *("recovery password", "recoverypassword", "wiederherstellungsschl", "clé de récup", "-rp "),
+        ),
+        leading=True,
+        view="lower",
+    )
+    return [Code("code", words, _WORDS, leading=True, view="lower"), bitlocker]

@@ -34,7 +34,11 @@ _TAB = re.compile(r"\t|\\+t")
 _RULE = re.compile(r"[\s|+:=\u2500-\u257f-]+|")
 _WORD_LAST = re.compile(r"(?:^|[\s=:(>])[^\W\d_]\w{0,30}\Z")
 _HEAD = re.compile(r"[^\W\d_](?:[^\W_]|[ _.:/#-]){0,48}(?:\([\w ]{1,24}\))?[*]{0,2}|#|")
-_NUMBER = re.compile(r"[ \t]*\d{1,6}(?:\t|→|\\+t)")
+_NUMBER = re.compile(
+    r"[ \t]*\d{1,6}(?:\t|→|\\+t)|(?:>[ ]?){1,4}"
+    r"|(?:(?:\x1b|\\+u001b)\[[0-9;]{0,8}m){1,3}[│┃|](?:(?:\x1b|\\+u001b)\[[0-9;]{0,8}m){1,3}[ ]?"
+)
+"""What lists of lines put before each: its number, a mail's mark, a terminal's edge."""
 _SIGN = re.compile(r"[+-](?![+-])")
 _QUOTED = re.compile(r"""(?P<quote>\\*["'`]|\*\*)(?P<inside>.*)(?P=quote)""")
 _ENV = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
@@ -50,13 +54,12 @@ def read_cells(match: re.Match[str], made: bool) -> Iterator[str]:
         return
     begin, end, stop = line_around(text, match.start())
     line = text[begin:end]
-    at = match.start() - begin
+    numbered = _NUMBER.match(line)
+    start = numbered.end() if numbered else 0
+    line, at = line[start:], match.start() - begin - start
     if _BAR.search(line):
         yield from _in_bars(text, line, at, end, stop, made)
         return
-    numbered = _NUMBER.match(line)
-    start = numbered.end() if numbered else 0
-    line, at = line[start:], at - start
     if _SIGN.match(line):
         line, at, start = line[1:], at - 1, start + 1
     for mark in (_TAB, _COMMA, _SEMICOLON, *([_COLON] if _PARTED.fullmatch(line) else [])):
@@ -84,7 +87,8 @@ def line_around(text: str, at: int) -> tuple[int, int, int]:
     if not ends and at + _FAR < len(text):
         return at, at, at
     over = min(ends, default=len(text))
-    end = over - len(_END_BEGUN.search(text[max(at, over - 24) : over])[0]) if ends else over
+    begun = _END_BEGUN.search(text[max(at, over - 24) : over]) if ends else None
+    end = over - len(begun[0]) if begun else over
     depth = max(_depth(text, begin), _depth(text, over + 2 if ends else 0))
     if not depth:
         return begin, end, len(text)
@@ -206,6 +210,8 @@ def _in_bars(text: str, line: str, at: int, end: int, stop: int, made: bool) -> 
         return
     vain = 0
     for row in _rows(text, end, stop):
+        if number := _NUMBER.match(row):
+            row = row[number.end() :]
         if not _BAR.search(row) and not _RULE.fullmatch(row):
             return
         cells = _split_bars(row)

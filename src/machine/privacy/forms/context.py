@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from machine.privacy.forms.assigned import GAP, QUOTE
 from machine.privacy.forms.given import OPEN, decoded, is_chosen, is_given
 from machine.privacy.forms.passphrases import is_phrase
-from machine.privacy.forms.rule import LEFT, Rule, View
+from machine.privacy.forms.rule import LEFT, Form, Rule, View
 from machine.privacy.forms.shapes import holds_pair, is_place, is_placeholder, is_token, is_weak
 
 _IN_QUERY = re.compile(r"(?:[?&;,]|u0026|%26|%3[fF])[\w.-]{0,60}$", re.ASCII)
@@ -34,7 +34,7 @@ def _rule(
     view: View = "lower",
     real: Callable[[str], bool] | None = None,
 ) -> Rule:
-    return Rule(name, re.compile(pattern, re.ASCII | re.IGNORECASE), anchors, leading=leading, view=view, real=real)
+    return Rule(name, Form(pattern, re.ASCII | re.IGNORECASE), anchors, leading=leading, view=view, real=real)
 
 
 def _bearer(value: str) -> bool:
@@ -62,6 +62,21 @@ def _is_aws_secret(value: str) -> bool:
     return is_token(value) and any(c.isupper() for c in value) and any(c.islower() for c in value)
 
 
+def _is_id_and_key(value: str) -> bool:
+    """Whether a base64 text is the id of a key and the key, as Elasticsearch hands them out."""
+    head, colon, key = (decoded(value) or "").partition(":")
+    return bool(colon) and len(head) >= 16 and len(key) >= 16
+
+
+def _is_made_bytes(value: str) -> bool:
+    return not is_placeholder(value) and len(set(value)) > 12
+
+
+def _in_query(value: str) -> bool:
+    """Whether a value of a URL's query is a machine's, and no text, as pages hand code to playgrounds."""
+    return is_token(value) and not any(mark in value for mark in ("++", "%0A", "%0a", "%20", "//"))
+
+
 _AUTHORITY = r"(?![\w.-]{1,80}/[0-9]{1,20}(?![\w/]))"
 """No public key of Sentry's before it: `https://key@host/1`."""
 _RULES = (
@@ -82,6 +97,51 @@ _RULES = (
         "auth",
         view="lower",
         real=_pair,
+    ),
+    _rule(
+        "api-key",
+        rf"encoded{QUOTE}[ \t]*:[ \t]*{QUOTE}(?P<secret>[A-Za-z0-9+/]{{40,120}}={{0,2}})",
+        "encoded",
+        real=_is_id_and_key,
+    ),
+    _rule(
+        "token",
+        rf"art-api(?:{QUOTE})?[ \t]*[:=,][ \t]*{OPEN}(?P<secret>[A-Za-z0-9+/=_-]{{20,}})",
+        "art-api",
+        real=is_token,
+    ),
+    _rule(
+        "fernet-key",
+        rf"fernet\([ \t]*(?:key[ \t]*=[ \t]*)?b?{QUOTE}(?P<secret>[A-Za-z0-9_-]{{43}}=)",
+        "fernet(",
+        real=_is_made_bytes,
+    ),
+    _rule(
+        "totp-seed",
+        rf"[th]otp\([ \t]*(?:(?:s|secret|key)[ \t]*[=:][ \t]*)?{QUOTE}(?P<secret>[A-Z2-7]{{16,128}})=*{QUOTE}",
+        *("totp(", "hotp("),
+        real=is_token,
+    ),
+    _rule(
+        "token",
+        rf"(?:login|auth|authenticate|configure|client|connect)\([ \t]*key[ \t]*=[ \t]*"
+        rf"{QUOTE}(?P<secret>[A-Za-z0-9+/=_-]{{20,200}}){QUOTE}",
+        *("login(", "auth(", "authenticate(", "configure(", "client(", "connect("),
+        real=is_token,
+    ),
+    _rule(
+        "password",
+        r"(?:\]|smtp[.-][\w.-]{1,80}|mail\.[\w.-]{1,80}):(?:25|465|587|2525)[ \t]+[\w.+@-]{1,100}:"
+        r"(?P<secret>[^\s\"'`\\<>]{6,100})",
+        *("]:25", "]:465", "]:587", "smtp.", "smtp-", "mail."),
+        real=is_given,
+    ),
+    _rule(
+        "password",
+        r"(?:key content|schl(?:ü|\\+u00fc)sselinhalt|contenu de la clé|contenido de la clave)[ \t]*:[ \t]*"
+        r"(?P<secret>[^\s\"'`\\<>]{8,63})",
+        *("key content", "schlüsselinhalt", "schl\\u00fcsselinhalt", "contenu de la clé", "contenido de la clave"),
+        real=is_given,
     ),
     _rule("bearer-token", r"bearer[ \t]+(?P<secret>[A-Za-z0-9._~+/=|-]{20,})", "bearer ", view="lower", real=_bearer),
     _rule(
@@ -138,7 +198,7 @@ _RULES = (
         ),
         leading=True,
         view="lower",
-        real=is_token,
+        real=_in_query,
     ),
     _rule(
         "password",

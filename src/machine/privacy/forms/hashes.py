@@ -4,7 +4,7 @@ weak ones.
 
 import re
 
-from machine.privacy.forms.rule import LEFT, Rule, View
+from machine.privacy.forms.rule import LEFT, Form, Rule, View
 
 _NAMES = r"1|2[abxy]?|5|6|7|8|9|14|y|gy|apr1|md5|sha1|argon2(?:id?|d)|scrypt|pbkdf2(?:-sha\d+)?|bcrypt-sha256|[PHS]"
 CRYPT = re.compile(rf"(?:(?<![\w$])|(?<=\\[nrt]))\$(?:{_NAMES})\$[\w./$=,+-]{{20,}}", re.ASCII)
@@ -18,7 +18,7 @@ def _is_hash(value: str) -> bool:
 
 
 def _rule(pattern: str, *anchors: str, leading: bool = False, view: View = "lower") -> Rule:
-    return Rule("password-hash", re.compile(pattern), anchors, leading=leading, view=view, real=_is_hash)
+    return Rule("password-hash", Form(pattern), anchors, leading=leading, view=view, real=_is_hash)
 
 
 def hashes() -> list[Rule]:

@@ -30,13 +30,14 @@ _DER = (
 )
 WALLET = re.compile(LEFT + r"[5KL][1-9A-HJ-NP-Za-km-z]{50,51}(?![A-Za-z0-9])")
 """A key of Bitcoin as wallets import it."""
-_WORD = r"[a-z]{3,8}(?![A-Za-z0-9_])"
+_WORD = r"[a-z]{3,8}(?![A-Za-z0-9_]|://)"
 _SPACE = r"(?:[ \t,\"'`]|\\+[\"']|(?<=[\s\"'\[,(`])\d{1,2}[.):](?=[ \t])){1,8}"
 _LINE_END = r"(?:[ \t]*(?:\r?\n|(?:\\+r)?\\+n)[ \t>+*-]{0,8}(?:\d{1,2}[.):]?[ \t]+)?)"
 _NAMES = (
     *("mnemonic", "mnemonics", "seed", "phrase", "wallet", "metamask", "ledger", "bip39", "frase", "semilla", "words"),
     *("seedphrase", "mnemonicphrase", "seedwords", "recoveryphrase", "secretphrase", "recoverywords", "walletmnemonic"),
 )
+_CALLS = ("hdwalletprovider", "frommnemonic", "fromphrase", "mnemonictoseed", "mnemonictoseedsync", "mnemonictoaccount")
 _SPOKEN = frozenset(
     """
     the and for are was not but with from your into any each set number value default data test should which does has
@@ -104,6 +105,26 @@ def keys() -> list[Rule]:
                 r"\[(?P<secret>(?:(?:\s|\\+n){0,8}\d{1,3}(?:\s|\\+n){0,4},){63}(?:\s|\\+n){0,8}\d{1,3})(?:\s|\\+n){0,8}\]"
             ),
             ("[",),
+        ),
+        Seed(
+            "seed-phrase",
+            re.compile(
+                rf"{LEFT}(?:{'|'.join((*_NAMES, *_CALLS))})(?![A-Za-z0-9])[^\"'`]{{0,40}}(?P<quote>[\"'`])"
+                r"(?P<secret>[a-z]{3,8}(?: [a-z]{3,8}){11,23})(?:(?P=quote)|\\)",
+                re.ASCII | re.IGNORECASE,
+            ),
+            (*_NAMES, *_CALLS),
+            leading=True,
+            view="lower",
+        ),
+        Rule(
+            "wallet-key",
+            re.compile(
+                r"accounts?\\*[\"']?[ \t]*[:=][ \t]*\[\s{0,12}\\*[\"'`]"
+                r"(?P<secret>(?:0x)?[0-9a-fA-F]{64})(?![0-9a-fA-F])"
+            ),
+            ("account",),
+            leading=True,
         ),
         *(
             Seed(

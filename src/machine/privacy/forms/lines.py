@@ -6,22 +6,30 @@ import re
 from collections.abc import Iterator
 
 from machine.privacy.forms.columns import line_around
+from machine.privacy.forms.passphrases import is_app_password
 from machine.privacy.forms.rule import Rule
-from machine.privacy.forms.values import is_chosen, is_entry, is_made
+from machine.privacy.forms.shapes import is_unreadable
+from machine.privacy.forms.values import is_chosen, is_entry, is_made, is_sure
 
 _END = r"(?:\r?\n|(?:\\+r)?\\+n)"
 _STOP = r"(?=[ \t]*(?:\r|\n|\\+[rn]|\\*\"|\x1b|$))"
 _VALUE = r"(?P<value>[^\s\\\"'`<>]{8,400})"
 _MARK = r"(?:\\*[\"'`]|\*\*|\x1b\[[0-9;]{0,8}m)?"
-_NUMBER = r"(?:[ \t]*[0-9]{1,6}(?:\t|→|\\+t))?"
+_COLOUR = r"(?:\x1b|\\+u001b)\[[0-9;]{0,8}m"
+_EDGE = rf"(?:(?:{_COLOUR}){{1,3}}[│┃|](?:{_COLOUR}){{1,3}}[ ]?)?"
+_NUMBER = rf"{_EDGE}(?:[ \t]*[0-9]{{1,6}}(?:\t|→|\\+t))?"
 _BELOW = re.compile(
     rf"{_END}(?:{_NUMBER}[+> \t-]{{0,12}}(?:`{{3,4}}[\w-]{{0,16}}|~~~|[-=─]{{3,80}})?[ \t]*{_END}){{0,3}}"
     rf"{_NUMBER}(?:[+>](?=[ \t]))?[ \t]{{0,12}}{_MARK}{_VALUE}{_MARK}{_STOP}"
 )
 """A value that has a line of its own, after empty lines and a fence."""
-_REST = re.compile(r"(?!\()(?P<more>[\w ./()'’@-]{0,60}?)(?P<mark>[:：=]|->|→)?(?:\*\*|__|`|\\*\"|\))*[ \t]*")
+_REST = re.compile(
+    r"(?!\()(?P<more>(?:[\w ./()'’@-]|:(?=\d)){0,60}?)(?P<mark>[:：=]|->|→| (?:is|ist|lautet|es|est|è)(?= *\Z))?"
+    r"(?:\*\*|__|`|\\*\"|\))*[ \t]*"
+)
 _LABEL = re.compile(
-    r"(?P<number>[ \t]*\d{1,6}(?:\t|→|\\+t))?[+>* \t-]{0,8}(?P<heading>#{1,6} )?[\w .'’`/@&,()*-]{0,80}"
+    rf"{_EDGE}(?P<number>[ \t]*\d{{1,6}}(?:\t|→|\\+t))?"
+    r"[+>* \t-]{0,8}(?P<heading>#{1,6} )?[\w .'’`/@&,()*-]{0,80}"
 )
 _ASKED = re.compile(
     r"(?P<more>(?:[ \t]+(?:for|of|on|again|für|vom|de|del|pour|para|per|voor)\b(?:'[^'\n]{1,160}'|[^\n:'\\]){0,80}"
@@ -35,6 +43,21 @@ _GROUPED = re.compile(
     re.IGNORECASE,
 )
 """A seed of one-time passwords, as pages show it to be typed."""
+_WORDS_OF_FOUR = re.compile(
+    r"[^\n\\]{0,60}?(?:[:：=(]|->|=>|→|➜|–|—|\bis|(?:(?:\\+r)?\\+n|\r?\n){1,3})[ \t]*\\*[\"'`]?"
+    r"(?P<value>[a-z]{4}(?:[ \u00a0-][a-z]{4}){3})(?![\w-]| [a-z]{4}\b)"
+)
+"""A password for one program, as Google and Apple show it."""
+_PAIRED = re.compile(rf"[\w.:-]{{0,60}}\\*\"{_END}[ \t]{{0,8}}(?:\d{{1,4}}\) )\\*\"(?P<value>[^\s\"\\]{{8,2000}})\\*\"")
+"""What Redis prints of a hash: a name in quotes, and its value below."""
+_VALUED = re.compile(
+    rf"[\w.-]{{0,40}}\\*[\"']?[ \t]*[,|│]?{_END}(?:[>+│|]|\x1b\[[0-9;]{{0,8}}m|[ \t]){{0,24}}"
+    r"\\*[\"']?value\\*[\"']?[ \t]*[:=|│][ \t]*\\*[\"']?(?P<value>[^\s\\\"'`<>]{8,2000})",
+    re.IGNORECASE,
+)
+"""The value of what the line above names: `name = x_password`, `value = ...`."""
+_ARGUMENT = re.compile(r"\\*[\"'],[ \t]*\\*[\"'](?P<value>[^\s\"'\\]{8,400})\\*[\"'](?=[ \t]*[,\])])")
+_OPTION = re.compile(r"[\"']--[\w-]{0,40}\Z")
 _PASSED = re.compile(rf"[ ]+{_VALUE}{_STOP}")
 _USERS = re.compile(r"USER[ ]+\S")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
@@ -53,13 +76,24 @@ def read_lines(match: re.Match[str], made: bool) -> Iterator[str]:
     if (
         match.group() == "PASS"
         and (passed := _PASSED.match(text, match.end()))
-        and _USERS.search(text, max(0, match.start() - 200), match.start())
+        and (_USERS.search(text, max(0, match.start() - 200), match.start()) or is_sure(passed["value"]))
     ):
         yield passed["value"]
     if numbered := _NUMBERED.match(text, match.end()):
         value = numbered["value"].rstrip(",;")
         if is_made(value) and ("key" in match.group().lower() or _UUID.fullmatch(value)):
             yield value
+    if (four := _WORDS_OF_FOUR.match(text, match.end())) and is_unreadable(re.sub(r"[\W_]", "", four["value"])):
+        yield four["value"]
+    for pattern in (_PAIRED, _VALUED):
+        if (pair := pattern.match(text, match.end())) and _is_value(pair["value"], made):
+            yield pair["value"]
+    if (
+        (argument := _ARGUMENT.match(text, match.end()))
+        and _OPTION.search(text, max(0, match.start() - 44), match.start())
+        and _is_value(argument["value"], made)
+    ):
+        yield argument["value"]
     begin, end, _ = line_around(text, match.start())
     if not (below := _BELOW.match(text, end)):
         return
@@ -67,6 +101,10 @@ def read_lines(match: re.Match[str], made: bool) -> Iterator[str]:
     strength = _label(match, line, begin, end)
     if strength and (is_made(value) or (not made and (is_entry(value) if strength > 1 else is_chosen(value)))):
         yield value
+
+
+def _is_value(value: str, made: bool) -> bool:
+    return is_made(value) or is_app_password(value) or (not made and is_entry(value))
 
 
 def _is_answer(asked: re.Match[str], made: bool) -> bool:

@@ -10,7 +10,7 @@ _LAST_WORDS = """
 """
 """Of names that say secret and hold none: `token_type`, `password_file`."""
 _FIRST_WORDS = """
-    arrow audio begin bos bucket cache cached cls column completion composite continuation continue cursor data
+    arrow audio begin bos bucket cache cached change cls column completion composite continuation continue cursor data
     dedup dict end eos event foreign group hash host hot i18n idempotency image index input item json layer lock
     lookup map mask max min module n next node num object output pad page pagination param partition per prev
     previous primary prompt pub public query react record registry routing row s3 sep shard shortcut site sort
@@ -24,12 +24,13 @@ _KEY_OF = """
     signing storage stripe subscription tenant wallet webhook write
 """
 """Before `key`, where it is one."""
-_SUFFIXES = "json|[jt]sx?|py|md|ya?ml|txt|html?|css|svg|png|lock|toml|rs|go|java|rb|sh"
+_SUFFIXES = "json|[jt]sx?|pyi?|md|ya?ml|txt|html?|css|svg|png|lock|toml|rs|go|java|rb|sh|p[lm]|php|kt|cs|cc|[ch]pp|vue"
 _NO_SECRET_TAIL = re.compile(rf"(?:^|[_.-])(?:{'|'.join(_LAST_WORDS.split())})s?$|\.(?:{_SUFFIXES})$", re.IGNORECASE)
 _NO_SECRET_HEAD = re.compile(rf"(?:^|[^A-Za-z])(?:{'|'.join(_FIRST_WORDS.split())})[_\W]?$", re.IGNORECASE)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _OF_A_KEY = re.compile(
-    rf"(?:{'|'.join(_KEY_OF.split())})[_. -]?$|(?:^|[^A-Za-z0-9_])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_$|[?&]$",
+    rf"(?:{'|'.join(_KEY_OF.split())})[_. -]?$|(?:^|[^A-Za-z0-9_])[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_$|[?&]$"
+    r"|(?:login|client|configure|connect|api)\($",
     re.IGNORECASE,
 )
 _OF_A_SEED = re.compile(r"(?:otp|mfa|2fa|tfa|wallet|master|hd|root|authenticator)[_. -]?$", re.IGNORECASE)
@@ -40,6 +41,14 @@ _OF_A_PASS = re.compile(
 _TYPE_OF_MANY = re.compile(r"\w::\w*$")
 """`AWS::IAM::AccessKey` is the name of a kind of thing."""
 _ESCAPE = re.compile(r"\\+[nrt]")
+_OF_A_SUM = re.compile(
+    r"(?:checksum|sha(?:1|256|512)|digest|fingerprint)[/_.-]$|arn:aws[\w-]{0,10}:[\w:/*-]{0,80}$", re.I
+)
+"""Before a name whose value tells whether the secret has changed, or where it is kept."""
+_OF_TWO = re.compile(r"primary[_. -]?$", re.IGNORECASE)
+"""Of a service's two keys the first; or that of a table, which is short."""
+_OF_AN_ASSEMBLY = re.compile(r"public_?key_?$", re.IGNORECASE)
+_LONG_BASE64 = re.compile(r"[A-Za-z0-9+/]{42,86}={1,2}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _OF_AN_ID = re.compile(r"[-_. ]?id$", re.IGNORECASE)
 _PLAIN_TAIL = re.compile(
@@ -57,15 +66,17 @@ def is_secret_name(head: str, word: str, tail: str, value: str) -> bool:
     """Whether the whole name is a secret's: what leads to the word that says so, the word, what follows it."""
     head = _ESCAPE.sub(" ", head)
     words = _CAMEL.sub("_", head + word)[: -len(word)]
-    if _TYPE_OF_MANY.search(head):
+    if _TYPE_OF_MANY.search(head) or _OF_A_SUM.search(head):
         return False
     if _NO_SECRET_TAIL.search(_CAMEL.sub("_", word[-1] + tail)):
         return word.lower() == "secret" and _OF_AN_ID.fullmatch(tail) is not None and _UUID.fullmatch(value) is not None
     small = word.lower()
     if small in ("key", "token") and _NO_SECRET_HEAD.search(words):
+        return small == "key" and _OF_TWO.search(words) is not None and _LONG_BASE64.fullmatch(value) is not None
+    if small == "token" and _OF_AN_ASSEMBLY.search(words):
         return False
     if small == "key":
-        return bool(_OF_A_KEY.search(head)) and not tail.startswith(("s", "w", "b", "e"))
+        return bool(_OF_A_KEY.search(head)) and not (tail[:1].isalpha() and tail[0].islower() == word[-1].islower())
     if small == "seed":
         return bool(_OF_A_SEED.search(head))
     return small not in ("pass", "pw", "pwd", "psk") or _is_a_word(head, word, tail)

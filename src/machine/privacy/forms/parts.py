@@ -5,8 +5,8 @@ import binascii
 import re
 
 from machine.privacy.forms.keys import NEW_LINE
-from machine.privacy.forms.rule import LEFT, Rule, View
-from machine.privacy.forms.shapes import is_token
+from machine.privacy.forms.rule import LEFT, Form, Rule, View
+from machine.privacy.forms.shapes import is_placeholder, is_token
 from machine.privacy.forms.vendors import END, real
 
 _DISCORD = r"discord(?:app)?\.com/api/webhooks/[0-9]{17,20}/(?P<secret>[A-Za-z0-9_-]{60,})"
@@ -14,6 +14,28 @@ _TEAMS = (
     r"webhook\.office\.com/webhookb2/(?P<secret>[0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}/[0-9a-f-]{36})"
 )
 _SLACK = r"hooks\.slack\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9+/]{30,})"
+_HOOKS = tuple(
+    (literal, re.escape(literal), rest)
+    for literal, rest in (
+        ("hooks.zapier.com/hooks/", r"[a-z]{4,12}/[0-9]{4,12}/[A-Za-z0-9]{4,40}"),
+        ("maker.ifttt.com/trigger/", r"(?<=/)[\w-]{1,80}/(?:json/)?with/key/[A-Za-z0-9_-]{16,60}"),
+        ("chat.googleapis.com/v1/spaces/", r"[\w-]{6,40}/messages\?[^\s\"'<>`\\]{30,400}"),
+        ("hook.eu1.make.com/", r"[a-z0-9]{24,40}"),
+        ("hook.eu2.make.com/", r"[a-z0-9]{24,40}"),
+        ("hook.us1.make.com/", r"[a-z0-9]{24,40}"),
+        ("hook.us2.make.com/", r"[a-z0-9]{24,40}"),
+        ("hook.integromat.com/", r"[a-z0-9]{24,40}"),
+        ("/open-apis/bot/v2/hook/", r"[0-9a-f-]{36}"),
+        ("/cgi-bin/webhook/send?key=", r"[0-9a-f-]{36}"),
+        ("oapi.dingtalk.com/robot/send?access_token=", r"[0-9a-f]{64}"),
+        ("hc-ping.com/", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+        ("webhook.site/", r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
+        ("api.pushover.net/", r"[A-Za-z0-9]{30}"),
+        ("events.pagerduty.com/integration/", r"[0-9a-f]{32}"),
+        ("alert.victorops.com/integrations/generic/", r"[0-9]{6,10}/alert/[0-9a-f-]{36}"),
+    )
+)
+"""Addresses that whoever knows them may write to: how they begin, and the part that is to be guessed."""
 _OPENAI = r"sk-(?:(?!T3BlbkFJ)[A-Za-z0-9_-]){20,220}+T3BlbkFJ[A-Za-z0-9_-]{20,220}"
 _JWT = (
     r"(?:(?<![A-Za-z0-9_=-])eyJ[A-Za-z0-9_=-]++|eyJ[A-Za-z0-9_=-]{1,2000}+)\.[A-Za-z0-9_=-]++(?:\.[A-Za-z0-9_.+/=-]*+)?"
@@ -36,7 +58,11 @@ _EXAMPLES = ("1234567890", "John Doe")
 
 
 def _inside(name: str, pattern: str, *anchors: str, view: View = "text") -> Rule:
-    return Rule(name, re.compile(pattern), anchors, view=view, real=real)
+    return Rule(name, Form(pattern), anchors, view=view, real=real)
+
+
+def _is_hook(value: str) -> bool:
+    return not is_placeholder(value) and any(c.isdigit() for c in value)
 
 
 def _is_scrambled(value: str) -> bool:
@@ -74,6 +100,10 @@ def parts() -> list[Rule]:
         _inside("discord-webhook", _DISCORD, "/api/webhooks/", view="text"),
         _inside("teams-webhook", _TEAMS, "/IncomingWebhook/", view="text"),
         _inside("slack-webhook", _SLACK, "/services/", "/workflows/", "/triggers/", view="text"),
+        *(
+            Rule("webhook", re.compile(rf"{anchor}(?P<secret>{rest})"), (literal,), leading=True, real=_is_hook)
+            for literal, anchor, rest in _HOOKS
+        ),
         _inside("firebase-key", rf"{LEFT}AAAA[A-Za-z0-9_-]{{7}}:APA91b[A-Za-z0-9_-]{{100,160}}", "APA91b", view="text"),
         _inside("maxmind-key", rf"{LEFT}[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{END}", "_mmk", view="text"),
         _inside(

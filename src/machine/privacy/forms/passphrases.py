@@ -50,9 +50,11 @@ _OF_SECRETS = frozenset(
 _STEMS = re.compile("|".join(sorted(word for word in _OF_SECRETS if len(word) >= 5)))
 _SEPARATED = re.compile(r"[^\W_]+(?:([-._+])[^\W_]+(?:\1[^\W_]+)+)[!?*#.$]?")
 _WORD = re.compile(r"[^\W\d_]{2,14}?\d{0,4}")
+_NUMBER = re.compile(r"[0-9]{1,4}")
+_FEWEST_WORDS = 3
 _HUMPS = re.compile(r"[A-Z]?[a-z]+")
 _RUN_ON = re.compile(r"(?:[A-Z]?[a-z]+){1,8}\d{0,4}[!?*#.$]?")
-_GROUPS = re.compile(r"[a-z]{4}(?: [a-z]{4}){3}")
+_GROUPS = re.compile(r"[a-z]{4}([ -])[a-z]{4}(?:\1[a-z]{4}){2}")
 
 
 def is_phrase(value: str) -> bool:
@@ -64,12 +66,14 @@ def is_phrase(value: str) -> bool:
 
 def is_passphrase(value: str) -> bool:
     """Whether a value is three or more words with marks between, or run together, that code and forms have no use for:
-    `Tone_fragile_business_pause16`, `wetvanishvenueFee`, and no `password-reset-confirm`.
+    `Tone_fragile_business_pause16`, `fragile-pause-tone-16`, `wetvanishvenueFee`, and no `password-reset-confirm`.
     """
     if len(value) > 120 or value.upper() == value:
         return False
     if found := _SEPARATED.fullmatch(value):
         words = value.rstrip("!?*#.$").split(found[1])
+        if len(words) > _FEWEST_WORDS and _NUMBER.fullmatch(words[-1]):
+            words.pop()
         return all(_WORD.fullmatch(word) for word in words) and not are_of_code(words, few=found[1] != ".")
     words = humps(value)
     return (
@@ -81,9 +85,9 @@ def is_passphrase(value: str) -> bool:
 
 
 def is_app_password(value: str) -> bool:
-    """Whether a value is four groups of four small letters, as Google makes passwords for programs."""
-    return _GROUPS.fullmatch(value) is not None and not any(
-        word in _OF_CODE or word in _SPOKEN for word in value.split(" ")
+    """Whether a value is four groups of four small letters, as Google and Apple make passwords for programs."""
+    return (found := _GROUPS.fullmatch(value)) is not None and not any(
+        word in _OF_CODE or word in _SPOKEN for word in value.split(found[1])
     )
 
 

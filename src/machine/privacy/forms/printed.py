@@ -24,7 +24,16 @@ _SAFES = (
     *("find-generic-password", "find-internet-password", "secrets versions access", "get-secret-value"),
     *("get-login-password", "get-access-token", "print-access-token", "print-identity-token", "print-refresh-token"),
     *("auth token", "auth:token", "kv get", "secret show", "openssl rand", "pwgen", "secrets get", "chamber read"),
-    *("create-registration-token", "initialadminpassword", "read-password", "reset-password", "apg"),
+    *(
+        "create-registration-token",
+        "initialadminpassword",
+        "read-password",
+        "reset-password",
+        "initial-password",
+        "wg genkey",
+        "wg genpsk",
+    ),
+    *("tee privatekey", "age-keygen", "gen-password", "generate-password", "generate password", "apg"),
 )
 
 
@@ -50,6 +59,13 @@ def printed() -> list[Rule]:
         rf"(?:{_SAYS}|key|pw)\w{{0,30}}"
         rf"\}}?[\"']?{_ALONE}"
     )
+    pair = (
+        rf"(?:cat|head|bat|Get-Content)[ \t](?:(?!\\+n)[^\n|;&]){{0,160}}?"
+        rf"(?:auth|user-?pass|login|creds?|credentials|up|pass)(?:[._-][\w-]{{1,20}})?\.(?:txt|conf|cfg|auth|up|cred)[\"']?"
+        rf"{NEXT}[A-Za-z_][\w.@+-]{{1,60}}{_ALONE}"
+    )
+    redis = rf"> (?:get|hget[ ]+\S{{1,80}})[ ]+\S{{0,60}}(?:{_SAYS}|key|pw)[\w:.-]{{0,30}}{NEXT}"
+    redis += r"\\*\"(?P<bare>[^\s\"\\]{8,2000})\\*\""
     safes = "|".join(re.escape(each) for each in _SAFES)
     return [
         Whole(
@@ -63,6 +79,20 @@ def printed() -> list[Rule]:
             "secret",
             re.compile(rf"{LEFT}{variable}", re.ASCII | re.IGNORECASE),
             ("echo $", 'echo "$', 'echo \\"$', "printenv ", "write-host $", "write-output $"),
+            leading=True,
+            view="lower",
+        ),
+        Whole(
+            "secret",
+            re.compile(redis, re.ASCII | re.IGNORECASE),
+            ("> get ", "> hget "),
+            leading=True,
+            view="lower",
+        ),
+        Whole(
+            "password",
+            re.compile(rf"{LEFT}{pair}", re.ASCII | re.IGNORECASE),
+            ("cat ", "head -", "bat ", "get-content "),
             leading=True,
             view="lower",
         ),

@@ -7,18 +7,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from machine.privacy.forms.rule import Rule
-from machine.privacy.forms.values import is_chosen, is_entry, is_made, is_quoted
+from machine.privacy.forms.values import is_chosen, is_entry, is_made, is_quoted, is_sure
 
 _WORD = r"(?:[^\s:=,;!?\"'`«»“”<>(){}\[\]\\|→]|(?<=\w)['’](?=\w)){1,48}"
 _OF = rf"(?P<of>(?:[ \t]+(?:\([^)\n\\]{{1,40}}\)|{_WORD})){{0,7}}?)"
 """What a secret is for, and where it is: "for the staging box", "in the old wiki"."""
 _LINK = (
     r"(?P<mark>[ \t]*\*{0,2}(?::(?!:)|：|=(?!=)|=>|->|→|➜|⇒|»|–|—)\*{0,2}[ \t]*)"
-    r"|(?P<says>,?[ \t]+(?:is|was|are|be|being|ist|war|sind|lautet|hei(?:ß|ss)t|es|est|era|ser[aá]|son|sont|foi|sono"
-    r"|[éÉèÈ]|jest|it's|c'est|(?:it|er|es|das) (?:is|ist)|ahora es|agora é|ora è|btw|fyi|namely|nämlich|är|er|je|это)"
+    r"|(?P<says>,?[ \t]+(?:is|was|are|be|being|ist|war|sind|lautet|hei(?:ß|ss)t|es|est|era|ser[aá]|son|sont|foi"
+    r"|sono|[éÉèÈ]|este|adalah|jest|это|it's|c'est|(?:it|er|es|das) (?:is|ist)"
+    r"|ahora es|agora é|ora è|btw|fyi|namely|nämlich|är|er|je)"
     r"(?:[ \t]+(?:now|still|currently|just|jetzt|nun|noch|ahora|maintenant|désormais|agora|adesso|nu|teraz|set to"
     r"|changed to))?[ \t]*:?[ \t]+)"
-    r"|(?P<to>[ \t]+(?:to|from|auf|von|a|en|à|para|in)[ \t]+)|(?P<cjk>[ \t]*(?:は|是|为|為)[ \t]*:?)"
+    r"|(?P<to>[ \t]+(?:to|from|auf|von|a|en|à|para|in)[ \t]+)|(?P<cjk>[ \t]*(?:は|是|为|為|는|은)[ \t]*:?)"
 )
 _THIN = r"[ \u00a0\u202f]?"
 _OPEN = rf"(?:\\*[\"'`]{{1,3}}|[«“„”‘‹「『]{_THIN}|\*\*)"
@@ -71,10 +72,19 @@ def read_prose(match: re.Match[str], made: bool) -> Iterator[str]:
     if (found := _PAREN.match(text, end)) and (value := _value(found, made, strict=True)):
         yield value
     found = _NEXT.match(text, end)
-    if found and (found["quoted"] or match.group().lower() != "pass") and (value := _value(found, made, strict=True)):
+    if (
+        found
+        and (found["quoted"] or match.group().lower() != "pass" or _USER_BEFORE.search(head))
+        and (value := _value(found, made, strict=True))
+    ):
         yield value
     if (found := _LATER.match(text, end)) and is_made(found["quoted"]) and "/" not in found["quoted"][:24]:
         yield found["quoted"]
+
+
+_USER_BEFORE = re.compile(
+    r"\b(?:user(?:name)?|login|usr|benutzer|usuario)\b[ \t:=]+\S{1,40}[ \t,;]+(?:and )?\Z", re.IGNORECASE
+)
 
 
 def _is_linked(found: re.Match[str], word: str, head: str) -> bool:
@@ -86,12 +96,31 @@ def _is_linked(found: re.Match[str], word: str, head: str) -> bool:
         after = found.string[found.end() : found.end() + 12]
         return word.lower() in ("hasło", "klucz") or _CHANGES.search(head + found["of"] + after) is not None
     if found["mark"] and found["mark"].strip(" \t*") in (":", "="):
+        if word.lower() == "key" and SAID_OF_A_KEY.search(head):
+            return True
         return not _ENGLISH.fullmatch(word) or len(found["of"]) > 3
     return True
 
 
+SAID_OF_A_KEY = re.compile(
+    r"\b(?:new|my|our|your|their|neuer?|neuen|mein|unser|nouvelle|nueva) (?:[\w.-]{2,16} )?\Z"
+    r"|\b(?:rotate|renew|regenerate|replace|revoke|leaked) (?:the |this |[\w.-]{2,16} )?\Z"
+    r"|\b(?:use|with|set|enter|paste|try|put|take) (?:the |this )?\Z",
+    re.IGNORECASE,
+)
+"""Before a word for a key that nobody has heard of: "my together key", "use the key"."""
+_FOR = re.compile(r"[ \t]+(?:for|to|on|für|pour|para|per|voor|von|vom|de|del|di)\b")
+
+
 def _value(found: re.Match[str], made: bool, strict: bool = False) -> str | None:
     """The value in a match, without the sentence's own marks, if it looks like a secret."""
+    if (
+        made
+        and found.re is _LINKED
+        and (bare := (found["bare"] or "").rstrip(".,;:)]}…?*|"))
+        and (_FOR.match(found["of"]) or found["says"])
+    ):
+        return bare if is_made(bare) or (is_chosen(bare) and is_sure(bare)) else None
     if quoted := found.groupdict().get("quoted"):
         good = is_made(quoted) if made else (is_chosen(quoted) if strict else is_quoted(quoted))
         return quoted if good else None
@@ -104,6 +133,10 @@ def read_login(match: re.Match[str]) -> Iterator[str]:
     "creds: admin:X", "log in with admin / X".
     """
     text = match.string
+    for one in (_ONE.match(text, match.end()), _AS_WITH.match(text, match.end())):
+        value = one["value"].rstrip(".,;:)]}…?*|") if one else ""
+        if is_chosen(value) and (match.group()[:3].lower() != "acc" or is_made(value) or is_sure(value)):
+            yield value
     if (pair := _PAIR.match(text, match.end())) and not pair["value"].startswith("//"):
         value = pair["value"].rstrip(".,;:)]}…?*|")
         if is_chosen(value) and not (pair["sep"] == "/" and ("/" in value or "@" in value[1:])):
@@ -119,6 +152,15 @@ _PAIR = re.compile(
     r"(?:[ \t]*(?:[:=(]|->|→)[ \t]*|[ \t]+)[\"'`]?"
     rf"{_USER}[\"'`]?(?P<sep>[ \t]+[/|:][ \t]+|[/:])[\"'`]?{_PASSED}"
 )
+_AS_WITH = re.compile(
+    r"[ \t]+(?:as|with|using|als|como)[ \t]+[\"'`]?[\w.@-]{2,40}[\"'`]?[ \t]+(?:with|and|using|mit|und|con|y)[ \t]+"
+    r"[\"'`]?(?P<value>[^\s\"'`<>\\|,/]{8,200})(?=[\s\"'`,\\]|$)"
+)
+_ONE = re.compile(
+    rf"[ \t]+(?:for|to|on|für|zu|auf|pour|para|per|voor|al|del|von|vom)\b(?:[ \t]+{_WORD}){{1,4}}?"
+    r"[ \t]*(?::|->|→|➜|=)[ \t]*[\"'`]?(?P<value>[^\s\"'`<>\\|,/]{8,200})(?=[\s\"'`,\\]|$)"
+)
+"""A way in, what it leads to, and the one word for it: "der neue Zugang für aws: X"."""
 _END = r"(?:\r?\n|(?:\\+r)?\\+n)"
 _TWO_LINES = re.compile(
     rf"(?:[ \t]+{_WORD}){{0,4}}[ \t]*[:：]?{_END}{{1,2}}[ \t>*-]{{0,6}}{_USER}[ \t]*{_END}[ \t>*-]{{0,6}}{_PASSED}"

@@ -15,6 +15,19 @@ View = Literal["text", "lower"]
 
 
 @dataclass(frozen=True)
+class Form:
+    """A pattern that is compiled when it is first needed: of all there are, a text needs a few."""
+
+    source: str
+    flags: int = 0
+
+    @functools.cached_property
+    def compiled(self) -> re.Pattern[str]:
+        """The pattern."""
+        return re.compile(self.source, self.flags)
+
+
+@dataclass(frozen=True)
 class Rule:
     """A pattern of secrets.
 
@@ -24,13 +37,18 @@ class Rule:
     """
 
     name: str
-    pattern: re.Pattern[str]
+    form: Form | re.Pattern[str]
     anchors: tuple[str, ...] = ()
     leading: bool = False
     view: View = "text"
     real: Callable[[str], bool] | None = None
     NESTED: ClassVar[int] = 16
     """So many matches that begin inside another are looked at: `token=token=...` may go on without end."""
+
+    @functools.cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern of each match."""
+        return self.form.compiled if isinstance(self.form, Form) else self.form
 
     def secrets(self, text: str, at: Sequence[int] | None = None) -> Iterator[str]:
         """The secrets of this rule in a text, in order, each of at least `SHORTEST` characters.

@@ -18,9 +18,10 @@ _SAMPLE = re.compile(
 _SEQUENCE = re.compile(r"a-z0-9|12345678|01020304|abcdefgh|deadbeef|foobar", re.IGNORECASE)
 _SAME = re.compile(r"0{8,}|1{8,}|a{8,}", re.IGNORECASE)
 _TEMPLATE = re.compile(
-    r"^[<{\\]|^\.\*|^ENC[\[(]"
+    r"^[<{\\]|^\.\*|^\$?ENC[\[(]|^@Microsoft\.KeyVault\(|^(?:vault|ssm|secretsmanager|ref\+\w+):|^!(?:vault|Ref|Sub)\b"
+    r"|^Ag[A-D][A-Za-z0-9+/]{150}"
     r"|^[$%@#&]+[A-Za-z_][\w.]*%?$|\$\{|\{\{|^\$\(|%\(\w+\)[sd]|\{[\w.\[\]!:]*\}|<[\w -]+>|^\[[\w ]+\]$"
-    r"|(?:^|[\s/=:,('\".-])%[sdr](?:$|[\s/,;:)'\".-])|(?<![A-Za-z])[aA]-[zZ]"
+    r"|(?:^|[\s/=:,('\".-])%[sdr](?:$|[\s/,;:)'\".-])|(?<![A-Za-z])[aA]-[zZ]|\[[^\]\s]{0,12}0-9"
 )
 _WEAK = re.compile(
     r"pass(?:word|wd|phrase|code)?s?|p[a4@][s$5]{2}w[o0]rds?|pwd|secrets?|tokens?|test(?:ing|er)?s?|user(?:name)?s?"
@@ -53,6 +54,9 @@ _ALGORITHM = re.compile(
 )
 _LOCATION = re.compile(r"[a-z+]+://|[A-Za-z]:\\|arn:|urn:|data:")
 _PATH = re.compile(r"(?:\.{0,2}|~)/")
+_ADDRESS = re.compile(r"[a-z][a-z.]*@[a-z-]+(?:\.[a-z-]+)*\.(?:com|org|net|edu|io|de|invalid|test)")
+_VERSION = re.compile(r"(?:[0-9]{1,3}:)?[0-9]{1,4}(?:\.[0-9]{1,8}){1,4}(?:[-+~.][A-Za-z0-9.+~-]{0,40})?")
+"""Of a package: `1:4.13+dfsg1-1`."""
 
 
 def is_sample(value: str) -> bool:
@@ -120,6 +124,11 @@ def is_place(value: str) -> bool:
     return bool(_LOCATION.match(value)) or (bool(_PATH.match(value)) and changes(value) < 0.25)
 
 
+def is_version(value: str) -> bool:
+    """Whether a value is the version of a package."""
+    return _VERSION.fullmatch(value) is not None
+
+
 def is_full_of_marks(value: str) -> bool:
     """As Django makes its keys, of letters, digits and marks alike."""
     return (
@@ -170,13 +179,17 @@ def _is_no_password(value: str) -> bool:
     if _SPACE.search(value):
         return True
     value = value[:LOOKED_AT]
-    return is_placeholder(value) or not _LETTER.search(value) or is_weak(value) or is_place(value)
+    if is_placeholder(value) or not _LETTER.search(value) or is_weak(value) or is_place(value):
+        return True
+    return _ADDRESS.fullmatch(value) is not None
 
 
 def _is_odd(value: str) -> bool:
     digits = sum(c.isdigit() for c in value)
     if _ALGORITHM.match(value) and len(value) <= 20:
         return False
+    if is_app_password(value):
+        return not is_readable(re.sub(r"\W", "", value))
     if _IDENTIFIER.fullmatch(value):
         return is_mixed(value) or is_scrambled(value) or (digits >= 3 and not _ALGORITHM.search(value))
     return (digits > 0 or _MARK.search(value) is not None) and not (_CODE.search(value) and not is_mixed(value))

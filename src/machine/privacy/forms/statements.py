@@ -4,7 +4,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from machine.privacy.forms.accounts import accounts
 from machine.privacy.forms.assigned import GAP, QUOTE
+from machine.privacy.forms.clients import clients
 from machine.privacy.forms.commands import Given, given
 from machine.privacy.forms.given import OPEN, VALUE, is_chosen, is_given
 from machine.privacy.forms.rule import LEFT, Rule
@@ -64,7 +66,23 @@ _CALLS = (
     *("auth=(", "auth = (", "auth=[", "auth: [", "auth(", "httpbasicauth(", "httpdigestauth(", "basicauth("),
     *("basic_auth(", "basic_auth=(", "setbasicauth(", "usernamepasswordcredentials(", "networkcredential("),
     *("passwordauthentication(", "login(", "authenticate(", "passwordcredential(", "usernamepassword("),
+    *("username_pw_set(", "credentials(", "setcredentials(", "httpbasic(", "basiccredentials(", "userpass("),
 )
+_CONNECTS = (
+    *(
+        "ftp(",
+        "ftp_tls(",
+        "mysqli(",
+        "mysqli_connect(",
+        "mysql_connect(",
+        "mysql.connect(",
+        "pymysql.connect(",
+        "mysqldb.connect(",
+    ),
+    *("pdo(", "getconnection(", "dbi->connect(", "create_user(", "create_superuser(", "createuser(", "client.connect("),
+    *("oracledb.connect(", "cx_oracle.connect(", "pymssql.connect(", "ldap_bind(", "ftp_login(", "ssh2_auth_password("),
+)
+"""What takes a server, a user and a password, in this order."""
 _FILLS = "fill type send_keys sendkeys setvalue set_value settext typetext enter_text input_text presssequentially"
 _COOKIES = ("cookies.set(", "cookie.set(", "set_cookie(", "setcookie(", "cookies.add(", "new cookie(", "addcookie(")
 
@@ -77,10 +95,13 @@ def statements() -> list[Rule]:
     sets = "|".join(re.escape(each).replace(r"\ ", GAP) for each in _COOKIES)
     flags = re.ASCII | re.IGNORECASE
     return [
+        *accounts(),
+        *clients(),
         *(given("password", f"(?i:{pattern})", *heads) for pattern, *heads in _SQL),
         given("password", f"(?i:{_IDENTIFIED})", "identified", real=is_chosen),
         given("password", rf"[^;\n]{{1,200}}?\b(?i:identified{_IDENTIFIED})", *_USERS, "grant "),
         given("password", _SECOND, *_CALLS, real=is_chosen),
+        given("password", rf"{_FIRST}{GAP}{{0,4}},{_SECOND}", *_CONNECTS, real=is_chosen),
         Filled(
             "password",
             re.compile(rf"\.(?:{either})\({GAP}{{0,4}}{field}{_IN_QUOTES}{GAP}{{0,4}}[,)]", flags),

@@ -40,9 +40,14 @@ _ALGORITHM = re.compile(
     r"|python|node|java|http|ipv|win|mp|web|log4j|k8s|neo4j|version|sprint|q|ubuntu|debian)[_-]?\d{1,5}[\w.-]{0,12}",
     re.IGNORECASE,
 )
+_CHARSET = re.compile(r"[a-z0-9]{3,10}_(?:[a-z0-9]{2,10}_){0,3}(?:ci|cs|bin)", re.IGNORECASE)
+_CLASS = re.compile(r"(?:[A-Z][a-z]{2,}){2,}")
 _NAME = re.compile(r"[^\W\d_][^\W_]*(?:[_\-.][^\W_]+)*|[_\-.\w]*_")
 """As code and texts name things: words with nothing between, or one mark."""
 _MARK = re.compile(r"[!@#$%^&*~+=?]")
+_SURE = re.compile(
+    r"(?=.*[!@#$%^&*~+=])(?=.*\d)(?=.*[a-z].*[a-z])(?:(?=.*\d.*\d)|(?=.*[A-Z].*[A-Z]))[\w!@#$%^&*~+=?.-]{8,80}"
+)
 _PIECE = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[^\W\d_A-Za-z]+")
 _PASSED_OVER = frozenset(
     """
@@ -73,6 +78,7 @@ def is_made(value: str) -> bool:
         or _CALL.search(begin)
         or _VERSION.fullmatch(begin)
         or _TYPE.fullmatch(begin)
+        or _CHARSET.fullmatch(begin)
     ):
         return False
     return bool(_UUID.fullmatch(begin) or _PLAIN.fullmatch(begin)) or is_token(value)
@@ -94,6 +100,8 @@ def is_chosen(value: str) -> bool:
     words = _words(value)
     if words & _PASSED_OVER or _ALGORITHM.fullmatch(value):
         return False
+    if _CLASS.fullmatch(value) or _CHARSET.fullmatch(value):
+        return False
     if digits:
         return digits >= 2 or (small and large) or not value[-1].isdigit()
     if _is_of_words(value) or is_scrambled(value):
@@ -113,8 +121,13 @@ def is_entry(value: str) -> bool:
     if value.isalpha():
         return len(value) >= 17 and not any(word in value.lower() for word in ("password", "passwort", "secret"))
     return (value.isalnum() or _MARK.search(value) is not None) and not (
-        _words(value) & _PASSED_OVER or _ALGORITHM.fullmatch(value)
+        _words(value) & _PASSED_OVER or _ALGORITHM.fullmatch(value) or _CHARSET.fullmatch(value)
     )
+
+
+def is_sure(value: str) -> bool:
+    """Whether a word has letters, digits or capitals more than one, and a mark that no name has."""
+    return _SURE.fullmatch(value) is not None and is_chosen(value)
 
 
 def is_quoted(value: str) -> bool:

@@ -7,7 +7,7 @@ is the same for all: no letter or digit. Forms are as their makers describe them
 
 import re
 
-from machine.privacy.forms.rule import LEFT, Rule
+from machine.privacy.forms.rule import LEFT, Form, Rule
 from machine.privacy.forms.shapes import LOOKED_AT, is_sample, word_length
 
 _FORMS = """
@@ -233,6 +233,6 @@ def vendors() -> list[Rule]:
     for line in _FORMS.strip().splitlines():
         name, *beginnings, rest = line.split()
         heads = "|".join(re.escape(each) for each in beginnings)
-        pattern = re.compile(f"{LEFT}(?:{heads}){rest}{END}")
+        pattern = Form(f"{LEFT}(?:{heads}){rest}{END}")
         found.append(Rule(name, pattern, tuple(beginnings), leading=True, real=real))
     return found

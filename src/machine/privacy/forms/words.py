@@ -8,11 +8,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from machine.privacy.forms.announced import announced
 from machine.privacy.forms.codes import codes
 from machine.privacy.forms.columns import read_cells
 from machine.privacy.forms.lines import lines, read_lines
-from machine.privacy.forms.prose import prose, read_login, read_prose
-from machine.privacy.forms.rule import Rule, View, lowered, places
+from machine.privacy.forms.prose import SAID_OF_A_KEY, prose, read_login, read_prose
+from machine.privacy.forms.rule import Form, Rule, View, lowered, places
 from machine.privacy.forms.tags import read_tags
 
 
@@ -35,7 +36,12 @@ class Named(Rule):
             last = before[0] if before else ""
             if last in _OTHER or (word == "token" and last in _OF_A_REQUEST):
                 continue
-            if word != "key" or last.endswith(_OF_A_KEY):
+            if (
+                word != "key"
+                or last.endswith(_OF_A_KEY)
+                or text.startswith(" →", match.end())
+                or SAID_OF_A_KEY.search(text[max(0, place - 40) : place])
+            ):
                 yield match
 
     def of(self, match: re.Match[str]) -> Iterator[str]:
@@ -71,27 +77,31 @@ _OF_A_KEY = tuple(
     """.split()  # noqa: SIM905 (a list of words is read as one)
 )
 _PASSWORD = (
-    r"pass(?:[ _-]?(?:word|phrase|code)s?|w[oö]rt(?:er)?|wd|ord|(?<=mot de pass)e|(?<=mots de pass)es?)"
+    r"pass(?:[ _-]?(?:word|phrase|code)s?|w[oö]rt(?:er)?|wd|ord(?:et)?|(?<=mot de pass)e|(?<=mots de pass)es?)"
     r"|(?:(?<=\S)pass|pass(?![ ]*[\r\n]))(?![a-z])|(?<![A-Za-z])pwd?(?![A-Za-z])"
 )
 _LOGIN = re.compile(
-    r"log in|login(?:daten)?|cred(?:ential)?s|zugang(?:sdaten)?|anmeldedaten|identifiants|credencia(?:le|i)s"
-    r"|credenziali|inloggegevens",
+    r"u/p|log in|login(?:daten)?|cred(?:ential)?s|zugang(?:sdaten)?|anmeldedaten|identifiants|credencia(?:le|i)s"
+    r"|credenziali|inloggegevens|access|acc[èÈ]s|acceso",
     re.IGNORECASE,
 )
+_LOGINS = ("login", "log in", "creds", "credentials", "u/p", "access to ", "access for ", "accès", "acceso")
 _ELSEWHERE = (
-    r"kennwort|zugangscode|contrase(?:[ñÑ]|ny|n)as?|senha|wachtwoord|hasło|ароль|密码|パスワード|mdp|heslo|senord"
-    r"|adgangskode|salasana|jelszó|parola|lozinka|ifre|비밀번호|окен|密钥|erlang\.cookie"
+    r"kennwort|zugangscode|contrase(?:[ñÑ]|ny|n)as?|senha|wachtwoord|hasło|арол(?:[ьяюе]м?|а)|密码|密碼|パスワード|mdp|heslo"
+    r"|senord(?:et)?|adgangskoden?|salasana|jelszó|parola|lozinka|ifre(?:si)?|비밀번호|окена?|密钥|密鑰|erlang\.cookie"
+    r"|(?<=[кК])люч(?:а|ом|и)?(?![а-яА-Я])|екрет(?![а-яА-Я])|асло(?![а-яА-Я])|озинка|κωδικός|סיסמה|كلمة (?:المرور|السر)"
+    r"|m[ậẬ]t khẩu|kata sandi|รหัสผ่าน|(?:wi-?fi|wlan|network)[ -]key|wpa[23]?(?=:)|(?<![A-Za-z])psk(?![A-Za-z])"
     r"|(?:zugangs)?schl(?:[üÜ]|ue)ssel|clave|chave|chiave|sleutel|klucz|cl[éÉ]s?|jetons?|(?<= )pat(?= )"
 )
 """Of other languages than English; many of these words stand for keys and for passwords alike."""
-_ABROAD = tuple(
-    """
-    kennwort zugangscode contrase contrasena contrasenya senha wachtwoord hasło ароль 密码 パスワード mdp heslo senord
-    adgangskode salasana jelszó parola lozinka ifre 비밀번호 окен 密钥 zugang logindaten schl zugangsschl schluessel
-    erlang.cookie clave chave chiave sleutel klucz clé jeton pat zugangsdaten anmeldedaten identifiants credenciales
-    credenciais credenziali inloggegevens
-    """.split()  # noqa: SIM905 (a list of words is read as one)
+_ABROAD = (
+    *"""
+    kennwort zugangscode contrase contrasena contrasenya senha wachtwoord hasło арол 密码 密碼 パスワード mdp heslo
+    senord adgangskode salasana jelszó parola lozinka ifre 비밀번호 окен 密钥 密鑰 zugang logindaten schl zugangsschl
+    schluessel erlang.cookie psk люч екрет асло озинка κωδικός סיסמה รหัสผ่าน wpa clave chave chiave sleutel klucz
+    clé jeton pat zugangsdaten anmeldedaten identifiants credenciales credenciais credenziali inloggegevens
+    """.split(),  # noqa: SIM905 (a list of words is read as one)
+    *("كلمة ", "mật khẩu", "kata sandi", "wifi key", "wi-fi key", "wlan key", "wlan-key", "network key"),
 )
 
 
@@ -99,13 +109,14 @@ def named() -> list[Rule]:
     """All rules that a word for a secret begins, and those of the modules that read what is around it."""
 
     def rule(name: str, pattern: str, *anchors: str, made: bool = False, view: View = "lower") -> Rule:
-        return Named(name, re.compile(pattern, re.ASCII | re.IGNORECASE), anchors, leading=True, view=view, made=made)
+        return Named(name, Form(pattern, re.ASCII | re.IGNORECASE), anchors, leading=True, view=view, made=made)
 
     return [
         rule("password", _PASSWORD, "pass", "pw"),
-        rule("password", _LOGIN.pattern, "login", "log in", "creds", "credentials", view="lower"),
+        rule("password", _LOGIN.pattern, *_LOGINS, view="lower"),
         rule("password", rf"{_ELSEWHERE}|{_LOGIN.pattern}", *_ABROAD, view="lower"),
         rule("token", "tokens?|secret|key", "token", "secret", "key", made=True),
+        *announced(),
         *lines(),
         *codes(),
         *prose(),
