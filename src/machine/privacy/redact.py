@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from machine.privacy.forms.anchors import anchors
-from machine.privacy.forms.patterns import SHORTEST
+from machine.privacy.forms.rule import SHORTEST
 from machine.privacy.sources import Sources
 from machine.privacy.spellings import readings, spellings
 from machine.privacy.structure import FIXED, distinct, is_json, still_json
@@ -273,6 +272,8 @@ def _present(wanted: Mapping[str, _Secret], texts: Iterable[str]) -> dict[str, _
 
 def _formed(texts: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Credentials of known forms and their rules. A text that was found to hold none is not looked at again."""
+    from machine.privacy.forms.anchors import anchors  # with all the forms: only who looks for them waits for that
+
     for text in texts:
         if len(text) < SHORTEST or text in _CLEAN.texts:
             continue

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from machine.privacy.forms.patterns import SHORTEST
+from machine.privacy.forms.rule import SHORTEST
 from machine.privacy.spellings import spellings
 
 HOME, EMAIL = "home", "email"

@@ -6,8 +6,7 @@ import re
 from functools import cache
 from importlib import import_module
 
-from machine.privacy.forms.rule import SHORTEST as SHORTEST
-from machine.privacy.forms.rule import Rule as Rule
+from machine.privacy.forms.rule import Rule
 from machine.privacy.forms.shapes import LOOKED_AT, is_sample
 
 _BREAK = r"(?:\s|\\+[nrt]|[+>|]|[0-9]+(?=\t|\\+t))+"
