@@ -1,5 +1,5 @@
 """Patterns: all forms of secrets that are looked for, each with the name of its findings: what is given to names that
-say secret, what its context tells, vendors' forms, private keys, and detect-secrets' plugins.
+say secret, what a word, a table, a command or a configuration announces, vendors' forms, keys, detect-secrets' plugins.
 """
 
 import re
