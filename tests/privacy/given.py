@@ -6,6 +6,10 @@
 import random
 import string
 
+from machine.privacy.redact import forget, redacted
+from machine.privacy.sources import Sources
+
+NONE = Sources.of({})
 WORDS = """
     acorn basalt candle dagger ember fjord gravel hollow island jungle kettle ladder marble nectar orchid pebble quartz
     ribbon saffron thunder umbrella valley willow yonder zephyr
@@ -16,6 +20,13 @@ BASE32, HEX = string.ascii_uppercase + "234567", "0123456789abcdef"
 
 def some(dice: random.Random, letters: str, length: int) -> str:
     return "".join(dice.choices(letters, k=length))
+
+
+def clean(text: str) -> str:
+    """A text without its secrets, looked at as if for the first time."""
+    forget()
+    found: str = redacted(text, NONE)[0]
+    return found
 
 
 def _words(dice: random.Random, mark: str, count: int) -> str:

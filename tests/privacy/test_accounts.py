@@ -6,12 +6,8 @@ import random
 from urllib.parse import quote
 
 import pytest
-from given import PASSWORDS, TOKENS, some
+from given import PASSWORDS, TOKENS, clean, some
 
-from machine.privacy.redact import forget, redacted
-from machine.privacy.sources import Sources
-
-NONE = Sources.of({})
 KINDS = ("word and number", "leet", "manager's", "passphrase of three")
 GOOD = [
     'ACCOUNTS = [\n    ("bob", "@@"),\n    ("eve", "x"),\n]',
@@ -48,12 +44,6 @@ BAD = [
     "echo 'a b'; echo 'a b' | cat",
     '{"encoded":"aGVsbG8gd29ybGQsIHRoaXMgaXMgYSB0ZXh0IG9ubHk="}',
 ]
-
-
-def clean(text: str) -> str:
-    forget()
-    found: str = redacted(text, NONE)[0]
-    return found
 
 
 def written(text: str) -> list[str]:

@@ -4,12 +4,8 @@ import json
 import random
 
 import pytest
-from given import PASSWORDS, TOKENS
+from given import PASSWORDS, TOKENS, clean
 
-from machine.privacy.redact import forget, redacted
-from machine.privacy.sources import Sources
-
-NONE = Sources.of({})
 MADE = [
     'f = Fernet(b"@@")',
     "pyotp.TOTP('@@').now()",
@@ -57,12 +53,6 @@ BAD = [
     'mysqli_connect("localhost", "root", "", "db");',
     'service = create_sampling_client(base_model="Qwen/Qwen3-4B-Instruct-2507")',
 ]
-
-
-def clean(text: str) -> str:
-    forget()
-    found: str = redacted(text, NONE)[0]
-    return found
 
 
 @pytest.mark.parametrize("way", MADE)

@@ -10,11 +10,10 @@ from itertools import pairwise
 from urllib.parse import unquote
 
 from machine.privacy.forms.assigned import GAP, QUOTE
-from machine.privacy.forms.given import decoded, is_chosen, is_given
-from machine.privacy.forms.rule import LEFT, Rule
+from machine.privacy.forms.given import decoded, is_given, is_given_password
+from machine.privacy.forms.rule import LEFT, LINE_END, Rule
 from machine.privacy.forms.shapes import holds_pair, is_odd_password, is_token
 
-_NEW = r"(?:\r?\n|(?:\\+r)?\\+n)"
 _COLOUR = r"(?:(?:\x1b|\\+u001[bB])\[[0-9;]{0,8}m)?"
 _MARGIN = rf"{_COLOUR}(?:[ ]{{0,6}}[0-9]{{1,6}}(?:\t|\\+t|→|[:|])|[+>|│])?{_COLOUR}[ ]?"
 _WORD = r"[^\s\"'`\\]{2,80}"
@@ -52,8 +51,8 @@ class Pairs(Rule):
         for user, mark, password in _PAIR.findall(match["pairs"]):
             if is_token(user) or _FIELD.fullmatch(user):
                 continue
-            numbered = is_chosen(password) and any(c.isdigit() for c in password)
-            if numbered or (is_chosen(password) if mark == "," else is_odd_password(password)):
+            numbered = is_given_password(password) and any(c.isdigit() for c in password)
+            if numbered or (is_given_password(password) if mark == "," else is_odd_password(password)):
                 yield password
 
 
@@ -67,7 +66,7 @@ class Inserted(Rule):
         wanted = [i for i, column in enumerate(columns) if _COLUMN.fullmatch(column)]
         for row in _ROW.findall(match["rows"]) if wanted else ():
             items = [single or double for single, double in _ITEM.findall(row)]
-            yield from (items[i] for i in wanted if i < len(items) and is_chosen(items[i]))
+            yield from (items[i] for i in wanted if i < len(items) and is_given_password(items[i]))
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ class Parameters(Rule):
         """The second one."""
         found = _PARAM.findall(match["params"])
         for user, password in pairwise(found):
-            if re.fullmatch(r"[\w.@-]{2,60}", user) and is_chosen(password):
+            if re.fullmatch(r"[\w.@-]{2,60}", user) and is_given_password(password):
                 yield password
 
 
@@ -111,7 +110,7 @@ def accounts() -> list[Rule]:
     )
     shown = (
         rf"{LEFT}(?:cat|less|head|tail|bat)[ ]+[^\s\\]{{0,80}}(?:auth|cred|pass|login|secret)[^\s\\]{{0,40}}"
-        rf"{_NEW}{_MARGIN}[\w.@+-]{{2,64}}{_NEW}{_MARGIN}(?P<secret>[^\s\"'`\\<>]{{6,200}})"
+        rf"{LINE_END}{_MARGIN}[\w.@+-]{{2,64}}{LINE_END}{_MARGIN}(?P<secret>[^\s\"'`\\<>]{{6,200}})"
         r"(?=[ \t]{0,8}(?:$|[\r\n\"\\]))"
     )
     relay = r"(?<![0-9]):(?:25|465|587|2525|submission)(?:[ \t]|\\+t){1,20}"

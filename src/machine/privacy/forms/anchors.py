@@ -82,7 +82,7 @@ class Anchors:
         self._automaton = AhoCorasick(list(owners))
 
     def possible(self, text: str) -> list[tuple[Rule, list[int]]]:
-        """The rules that may match in a text, in their order, and where their literals stand in it, in order.
+        """The rules that may match in a text, in their order, and where their literals stand in it.
 
         All that do match are among them, each match of a `leading` rule at one of its places.
         """

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 
 from machine.privacy.forms.columns import line_around, read_cells
 from machine.privacy.forms.given import decoded, is_given
-from machine.privacy.forms.rule import LEFT, Form, Rule
+from machine.privacy.forms.rule import LEFT, LINE_END, Form, Rule
 from machine.privacy.forms.values import is_chosen, is_made
 
 _MARGIN = r"(?:(?:\x1b|\\+u001b)\[[0-9;]{0,8}m|[│┃|>+-]|[0-9]{1,6}(?:\t|→|\\+t)|[ \t]){0,16}"
 """What stands before a line's text: a number, a mail's or a diff's mark, a terminal's edge."""
-_END = rf"(?:[ \t]*(?:\r?\n|(?:\\+r)?\\+n){_MARGIN})"
+_END = rf"(?:[ \t]*{LINE_END}{_MARGIN})"
 _STOP = r"(?=[ \t]*(?:\r|\n|\\+[rn]|\\*\"|\x1b|\\+u001b|$))"
 _VALUE = r"(?P<secret>[^\s\\\"'`<>\x1b]{8,400})"
 _BETWEEN = r"(?:[\s\"'|│┃,:=+]|=>|-{2,80}|\\+[nrt\"']|(?:\x1b|\\+u001b)\[[0-9;]{0,8}m)"

@@ -5,7 +5,7 @@ one-time codes, networks.
 import re
 
 from machine.privacy.forms.assigned import GAP, QUOTE
-from machine.privacy.forms.given import is_chosen
+from machine.privacy.forms.given import is_given_password
 from machine.privacy.forms.rule import LEFT, Form, Rule
 from machine.privacy.forms.shapes import is_token
 
@@ -56,10 +56,10 @@ def clients() -> list[Rule]:
     )
     hashes = _calls(_HASHES, rf"{_OTHERS}?{_TEXT}")
     return [
-        Rule("password", hashes[0], hashes[1], leading=True, view="lower", real=is_chosen),
+        Rule("password", hashes[0], hashes[1], leading=True, view="lower", real=is_given_password),
         Rule("secret", made[0], made[1], leading=True, view="lower", real=is_token),
         Rule("secret", later[0], later[1], leading=True, view="lower", real=is_token),
-        Rule("password", networks[0], networks[1], leading=True, view="lower", real=is_chosen),
+        Rule("password", networks[0], networks[1], leading=True, view="lower", real=is_given_password),
         Rule(
             "secret",
             client,

@@ -8,9 +8,10 @@ import re
 from collections.abc import Iterator
 from functools import cache, lru_cache
 
+from machine.privacy.forms.shapes import CONSTANT
 from machine.privacy.forms.values import is_chosen, is_entry, is_made
 
-LINE_END = re.compile(r"\r?\n|(?:\\+r)?\\+n|\r")
+_LINE_END = re.compile(r"\r?\n|(?:\\+r)?\\+n|\r")
 _END_BEGUN = re.compile(r"(?:\\+r)?\\*\Z|\r\Z|\Z")
 _Cells = list[tuple[int, str]]
 """Of one line, each with its place in it."""
@@ -41,7 +42,6 @@ _NUMBER = re.compile(
 """What lists of lines put before each: its number, a mail's mark, a terminal's edge."""
 _SIGN = re.compile(r"[+-](?![+-])")
 _QUOTED = re.compile(r"""(?P<quote>\\*["'`]|\*\*)(?P<inside>.*)(?P=quote)""")
-_ENV = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 
 
 def read_cells(match: re.Match[str], made: bool) -> Iterator[str]:
@@ -154,10 +154,10 @@ def _column(cells: _Cells, at: int) -> int:
 def _rows(text: str, end: int, stop: int) -> Iterator[str]:
     """The lines after the one that ends there."""
     for _ in range(_ROWS):
-        begun = LINE_END.match(text, end)
+        begun = _LINE_END.match(text, end)
         if not begun or begun.end() >= stop:
             return
-        over = LINE_END.search(text, begun.end(), min(stop, begun.end() + 8 * _FAR))
+        over = _LINE_END.search(text, begun.end(), min(stop, begun.end() + 8 * _FAR))
         end = over.start() if over else min(stop, begun.end() + 8 * _FAR)
         yield text[begun.end() : end]
 
@@ -194,7 +194,7 @@ def _is_beside(name: str, value: str, made: bool) -> bool:
     """Whether the cell after a name holds its secret; a variable's name is surer than a word."""
     if made:
         return is_made(value)
-    return is_entry(value) if _ENV.fullmatch(name) else is_chosen(value)
+    return is_entry(value) if CONSTANT.fullmatch(name) else is_chosen(value)
 
 
 def _in_bars(text: str, line: str, at: int, end: int, stop: int, made: bool) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from machine.privacy.forms.assigned import QUOTE
-from machine.privacy.forms.given import OPEN, VALUE, decoded, is_chosen, is_given
+from machine.privacy.forms.given import IN_QUOTES, OPEN, VALUE, decoded, is_given, is_given_password
 from machine.privacy.forms.rule import LEFT, Form, Rule
 from machine.privacy.forms.shapes import is_token
 
@@ -107,7 +107,6 @@ account import,wallet import,importprivkey,--private-key            [^\n]{0,40}?
 """  # noqa: E501 (one line a command)
 _PARTED = rf"(?:[ \t]+|{QUOTE},[ \t]*(?={QUOTE}))"
 _OTHERS = r"(?:\\\r?\n|(?!\\+n)[^\n|;&]){0,200}?[ \t\"',]"
-_IN_QUOTES = rf"(?P<quote>{QUOTE})(?P<quoted>(?:(?!(?P=quote))[^\n]){{6,200}}?)(?P=quote)"
 _IN_A_PAIR = r"(?P<bare>[^\s\"'`\\<>|;&]{6,200})"
 _BEFORE_AT = r"(?P<bare>[^\s\"'`\\<>|;&@]{6,200})"
 _MARKS = {"+#": f"{_PARTED}{VALUE}", "*#": f"(?:{_PARTED})?{VALUE}", "=#": f"(?:=|{_PARTED}){VALUE}", "#": VALUE}
@@ -143,7 +142,7 @@ def _filled(pattern: str) -> str:
     def written(match: re.Match[str]) -> str:
         if match[1]:
             bare = _IN_A_PAIR if match[1] != "/" else _BEFORE_AT
-            value = f"{OPEN}[^\\s\"'`:{match[1]}]{{1,60}}{OPEN}{match[1]}(?:{_IN_QUOTES}|{bare})"
+            value = f"{OPEN}[^\\s\"'`:{match[1]}]{{1,60}}{OPEN}{match[1]}(?:{IN_QUOTES}|{bare})"
         else:
             value = _MARKS[match[0]]
         number = next(numbers)
@@ -211,7 +210,7 @@ _TYPED = Rule(
     re.compile(r"send(?:[ \t]+--)?[ \t]+\\*\"(?P<secret>[^\s\"\\]{6,200})\\+r\\*\""),
     ('send "', 'send -- "', 'send \\"', 'send -- \\"'),
     leading=True,
-    real=is_chosen,
+    real=is_given_password,
 )
 """What `expect` types at a prompt."""
 

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 
 from machine.privacy.forms.assigned import QUOTE
 from machine.privacy.forms.commands import given
-from machine.privacy.forms.given import OPEN, is_chosen, is_given
+from machine.privacy.forms.given import IN_QUOTES, OF_A_SESSION, OPEN, is_given, is_given_password
 from machine.privacy.forms.rule import LEFT, Rule
 from machine.privacy.forms.shapes import is_password, is_token
 
 _S = r"[ \t]+"
-_VALUE = (
-    rf"(?:(?P<quote>{QUOTE})(?P<quoted>(?:(?!(?P=quote))[^\n]){{6,200}}?)(?P=quote)|(?P<bare>[^\s\"'`\\<>]{{6,200}}))"
-)
+_VALUE = rf"(?:{IN_QUOTES}|(?P<bare>[^\s\"'`\\<>]{{6,200}}))"
 _LEVEL = rf"(?:{_S}[05678])?"
 _KEYWORDS = (
     (rf"{_S}{_VALUE}", "rocommunity", "rwcommunity", "rocommunity6", "rwcommunity6", "trapcommunity"),
@@ -53,7 +51,7 @@ class Fields(Rule):
 
     def of(self, match: re.Match[str]) -> Iterator[str]:
         """The value, where it is a machine's, or a session's of some length."""
-        if is_token(match["secret"]) or (_SESSION.search(match["name"]) and is_password(match["secret"])):
+        if is_token(match["secret"]) or (OF_A_SESSION.search(match["name"]) and is_password(match["secret"])):
             yield match["secret"]
 
 
@@ -68,7 +66,6 @@ class Codes(Rule):
             yield from codes
 
 
-_SESSION = re.compile(r"sess|sid|auth|token|jwt|csrf|login|remember", re.IGNORECASE)
 _TAB = r"(?:\t|\\+t)"
 _CODE_FORM = r"[A-Za-z0-9]{4,16}(?:-[A-Za-z0-9]{4,12}){0,5}"
 _CODE = re.compile(rf"(?:(?<![A-Za-z0-9\\-])|(?<=\\[nrt])){_CODE_FORM}(?![A-Za-z0-9-])")
@@ -171,5 +168,5 @@ _SHARES = Listed(
 def configs() -> list[Rule]:
     """All rules of this module."""
     certain = [given("password", pattern, *heads) for pattern, *heads in _KEYWORDS]
-    spoken = [given("password", pattern, *heads, real=is_chosen) for pattern, *heads in _SPOKEN]
+    spoken = [given("password", pattern, *heads, real=is_given_password) for pattern, *heads in _SPOKEN]
     return [*certain, *spoken, *_OTHERS, _SHARES]

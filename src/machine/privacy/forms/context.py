@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from machine.privacy.forms.assigned import GAP, QUOTE
-from machine.privacy.forms.given import OPEN, decoded, is_chosen, is_given
+from machine.privacy.forms.given import OPEN, decoded, is_given, is_given_password
 from machine.privacy.forms.passphrases import is_phrase
 from machine.privacy.forms.rule import LEFT, Form, Rule, View
 from machine.privacy.forms.shapes import holds_pair, is_place, is_placeholder, is_token, is_weak
@@ -85,17 +85,13 @@ _RULES = (
         rf"authorization(?:{QUOTE})?[ \t]*[:=,][ \t]*{OPEN}[a-z-]{{2,20}}[ \t]+(?:token=)?{OPEN}"
         r"(?P<secret>[A-Za-z0-9._~+/=|-]{16,})",
         "authorization",
-        view="lower",
         real=_scheme,
     ),
-    _rule(
-        "basic-credentials", r"basic[ \t]+(?P<secret>[A-Za-z0-9+/_-]{10,}={0,2})", "basic ", view="lower", real=_pair
-    ),
+    _rule("basic-credentials", r"basic[ \t]+(?P<secret>[A-Za-z0-9+/_-]{10,}={0,2})", "basic ", real=_pair),
     _rule(
         "basic-credentials",
         rf"auth(?:{QUOTE})?[ \t]*[:=][ \t]*{OPEN}(?P<secret>[A-Za-z0-9+/]{{10,}}={{0,2}})",
         "auth",
-        view="lower",
         real=_pair,
     ),
     _rule(
@@ -143,7 +139,7 @@ _RULES = (
         *("key content", "schlüsselinhalt", "schl\\u00fcsselinhalt", "contenu de la clé", "contenido de la clave"),
         real=is_given,
     ),
-    _rule("bearer-token", r"bearer[ \t]+(?P<secret>[A-Za-z0-9._~+/=|-]{20,})", "bearer ", view="lower", real=_bearer),
+    _rule("bearer-token", r"bearer[ \t]+(?P<secret>[A-Za-z0-9._~+/=|-]{20,})", "bearer ", real=_bearer),
     _rule(
         "url-password",
         r"://[^\s:/?#@\"'`<>\\(){},|]{0,100}:(?P<secret>[^\s/\"'`<>\\]{8,200}?)@[\w.\[%-]",
@@ -160,29 +156,25 @@ _RULES = (
         "password",
         rf"login{GAP}{{1,8}}\S{{1,100}}?{GAP}{{1,8}}password{GAP}{{1,8}}{OPEN}(?P<secret>[^\s\"'\\<>]{{6,200}})",
         "login",
-        view="lower",
-        real=is_chosen,
+        real=is_given_password,
     ),
     _rule(
         "password",
         r"(?<![\w.*-])[\w.*-]+:(?:5432|5433|6432|6543|\*):[\w*.-]+:[\w*.-]+:(?P<secret>[^\s:\"'`\\<>()]{6,200})",
         *(":5432:", ":5433:", ":6432:", ":6543:", ":*:"),
         leading=False,
-        view="lower",
-        real=is_chosen,
+        real=is_given_password,
     ),
     _rule(
         "password",
         rf"securestring[ \t]+(?:-string[ \t]+)?{OPEN}(?P<secret>[^\s\"'`\\<>]{{6,200}})",
         "securestring",
-        view="lower",
         real=is_given,
     ),
     _rule(
         "passphrase",
         rf"(?:passphrase|mnemonic){OPEN}[ \t]*[:=][ \t]*{OPEN}(?P<secret>[a-z0-9 ]{{12,240}})",
         *("passphrase", "mnemonic"),
-        view="lower",
         real=is_phrase,
     ),
     Query(
@@ -204,7 +196,6 @@ _RULES = (
         "password",
         rf";[ ]?(?:password|pwd)[ ]?=[ ]?{OPEN}(?P<secret>[^;\"'`\\\n]{{6,200}}?)(?=[;\"'`\\\n]|$)",
         *(";password=", ";pwd=", "; password=", "; pwd="),
-        view="lower",
         real=is_given,
     ),
     Rule(
@@ -214,7 +205,6 @@ _RULES = (
         ),
         ("AKIA", "ASIA"),
         leading=True,
-        view="text",
         real=_is_aws_secret,
     ),
 )

@@ -8,21 +8,20 @@ import re
 
 from machine.privacy.forms.assigned import QUOTE
 from machine.privacy.forms.passphrases import is_passphrase
-from machine.privacy.forms.shapes import LOOKED_AT, is_password, is_place, is_placeholder, is_weak
+from machine.privacy.forms.shapes import CONSTANT, LOOKED_AT, is_password, is_place, is_placeholder, is_weak
 
 OPEN = rf"(?:{QUOTE})?"
-VALUE = (
-    rf"(?:(?P<quote>{QUOTE})(?P<quoted>(?:(?!(?P=quote))[^\n]){{6,200}}?)(?P=quote)"
-    r"|(?P<bare>[^\s\"'`\\<>|;&]{6,200}))"
-)
+IN_QUOTES = rf"(?P<quote>{QUOTE})(?P<quoted>(?:(?!(?P=quote))[^\n]){{6,200}}?)(?P=quote)"
+VALUE = rf"(?:{IN_QUOTES}|(?P<bare>[^\s\"'`\\<>|;&]{{6,200}}))"
 """A value of a command line: in quotes anything, without them up to a space or a mark of the shell."""
+OF_A_SESSION = re.compile(r"sess|sid|auth|token|jwt|csrf|login|remember", re.IGNORECASE)
+"""In the name of a cookie that lets somebody in."""
 _NAMES_A_THING = re.compile(
     r"passw|passphrase|contrase|kennwort|pwd|secret|token|user|creds?\b|credential|login|auth|host|port\b|config|env\b|param"
     r"|value|string|input|variable|name|account|database|server|domain|file|path|stdin|prompt|argument|option|\bfunc"
     r"|sample|demo|\bkey\b|api_?key|^(?:self|this|os|process|sys|args|request|req|opts?)\.|\.(?:com|org|net|txt|json|ya?ml|py|js|md)$",
     re.IGNORECASE,
 )
-_CONSTANT = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _CODE = re.compile(r"[()\[\]{}|^]|::|->|=>|\\[wdsS.]")
 _FLAG = re.compile(r"--?[a-z][a-z-]*")
 
@@ -34,7 +33,7 @@ def is_given(value: str) -> bool:
         is_placeholder(begin)
         or is_weak(begin)
         or is_place(begin)
-        or _CONSTANT.fullmatch(begin)
+        or CONSTANT.fullmatch(begin)
         or _FLAG.fullmatch(begin)
     ):
         return False
@@ -43,7 +42,7 @@ def is_given(value: str) -> bool:
     return is_password(begin) or not (_NAMES_A_THING.search(begin) or _CODE.search(begin) or begin.isdigit())
 
 
-def is_chosen(value: str) -> bool:
+def is_given_password(value: str) -> bool:
     """Whether a value that stands where a secret may be is one: of a given one, what looks like a password."""
     return is_given(value) and (is_password(value) or is_passphrase(value))
 

@@ -9,7 +9,6 @@ from machine.privacy.forms.rule import LEFT, Form, Rule, View
 _NAMES = r"1|2[abxy]?|5|6|7|8|9|14|y|gy|apr1|md5|sha1|argon2(?:id?|d)|scrypt|pbkdf2(?:-sha\d+)?|bcrypt-sha256|[PHS]"
 CRYPT = re.compile(rf"(?:(?<![\w$])|(?<=\\[nrt]))\$(?:{_NAMES})\$[\w./$=,+-]{{20,}}", re.ASCII)
 """As the system's own library writes them, and what came after it."""
-CRYPT_MARK = re.compile(rf"\$(?:{_NAMES})\$[\w./$=,+-]{{20}}".encode())
 _HEX = r"[0-9a-fA-F]"
 
 

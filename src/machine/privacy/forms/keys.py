@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
-from machine.privacy.forms.rule import LEFT, Rule
+from machine.privacy.forms.rule import LEFT, LINE_END, Rule
 
-NEW_LINE = r"(?:\r?\n|(?:\\+r)?\\+n)[ \t+>|-]*(?:[0-9]+(?:\t|\\+t|→|:|\|)[ +]?)?"
+NEW_LINE = rf"{LINE_END}[ \t+>|-]*(?:[0-9]+(?:\t|\\+t|→|:|\|)[ +]?)?"
 """The end of a line, spelt or not, and what numbers and marks the next one."""
 _END = r"(?![A-Za-z0-9+/])"
 _LINES = rf"(?:{NEW_LINE}[A-Za-z0-9+/=]{{16,100}}){{0,200}}"
@@ -32,7 +32,7 @@ WALLET = re.compile(LEFT + r"[5KL][1-9A-HJ-NP-Za-km-z]{50,51}(?![A-Za-z0-9])")
 """A key of Bitcoin as wallets import it."""
 _WORD = r"[a-z]{3,8}(?![A-Za-z0-9_]|://)"
 _SPACE = r"(?:[ \t,\"'`]|\\+[\"']|(?<=[\s\"'\[,(`])\d{1,2}[.):](?=[ \t])){1,8}"
-_LINE_END = r"(?:[ \t]*(?:\r?\n|(?:\\+r)?\\+n)[ \t>+*-]{0,8}(?:\d{1,2}[.):]?[ \t]+)?)"
+_NUMBERED = rf"(?:[ \t]*{LINE_END}[ \t>+*-]{{0,8}}(?:\d{{1,2}}[.):]?[ \t]+)?)"
 _NAMES = (
     *("mnemonic", "mnemonics", "seed", "phrase", "wallet", "metamask", "ledger", "bip39", "frase", "semilla", "words"),
     *("seedphrase", "mnemonicphrase", "seedwords", "recoveryphrase", "secretphrase", "recoverywords", "walletmnemonic"),
@@ -88,14 +88,12 @@ def keys() -> list[Rule]:
             "private-key",
             re.compile(rf"(?<![A-Za-z0-9+/=]){_DER}|(?<=\\n){_DER}"),
             ("MII", "MC4CAQAwBQYDK2V", "AgEAM", "MHcCAQEEI", "MIGkAgEBBD", "b3BlbnNzaC1rZXktdjE"),
-            view="text",
         ),
         Rule(
             "private-key",
             re.compile(r"LS0tLS1CRUdJTi[A-Za-z0-9+/]{60,}={0,2}"),
             ("LS0tLS1CRUdJTi",),
             leading=True,
-            view="text",
             real=_holds_key,
         ),
         Rule("wallet-key", WALLET),
@@ -139,6 +137,6 @@ def keys() -> list[Rule]:
                 leading=True,
                 view="lower",
             )
-            for parted in (_SPACE, _LINE_END)
+            for parted in (_SPACE, _NUMBERED)
         ),
     ]

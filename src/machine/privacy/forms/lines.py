@@ -7,11 +7,10 @@ from collections.abc import Iterator
 
 from machine.privacy.forms.columns import line_around
 from machine.privacy.forms.passphrases import is_app_password
-from machine.privacy.forms.rule import Rule
-from machine.privacy.forms.shapes import is_unreadable
+from machine.privacy.forms.rule import LINE_END, Rule
+from machine.privacy.forms.shapes import UUID, is_unreadable
 from machine.privacy.forms.values import is_chosen, is_entry, is_made, is_sure
 
-_END = r"(?:\r?\n|(?:\\+r)?\\+n)"
 _STOP = r"(?=[ \t]*(?:\r|\n|\\+[rn]|\\*\"|\x1b|$))"
 _VALUE = r"(?P<value>[^\s\\\"'`<>]{8,400})"
 _MARK = r"(?:\\*[\"'`]|\*\*|\x1b\[[0-9;]{0,8}m)?"
@@ -19,7 +18,7 @@ _COLOUR = r"(?:\x1b|\\+u001b)\[[0-9;]{0,8}m"
 _EDGE = rf"(?:(?:{_COLOUR}){{1,3}}[│┃|](?:{_COLOUR}){{1,3}}[ ]?)?"
 _NUMBER = rf"{_EDGE}(?:[ \t]*[0-9]{{1,6}}(?:\t|→|\\+t))?"
 _BELOW = re.compile(
-    rf"{_END}(?:{_NUMBER}[+> \t-]{{0,12}}(?:`{{3,4}}[\w-]{{0,16}}|~~~|[-=─]{{3,80}})?[ \t]*{_END}){{0,3}}"
+    rf"{LINE_END}(?:{_NUMBER}[+> \t-]{{0,12}}(?:`{{3,4}}[\w-]{{0,16}}|~~~|[-=─]{{3,80}})?[ \t]*{LINE_END}){{0,3}}"
     rf"{_NUMBER}(?:[+>](?=[ \t]))?[ \t]{{0,12}}{_MARK}{_VALUE}{_MARK}{_STOP}"
 )
 """A value that has a line of its own, after empty lines and a fence."""
@@ -48,10 +47,12 @@ _WORDS_OF_FOUR = re.compile(
     r"(?P<value>[a-z]{4}(?:[ \u00a0-][a-z]{4}){3})(?![\w-]| [a-z]{4}\b)"
 )
 """A password for one program, as Google and Apple show it."""
-_PAIRED = re.compile(rf"[\w.:-]{{0,60}}\\*\"{_END}[ \t]{{0,8}}(?:\d{{1,4}}\) )\\*\"(?P<value>[^\s\"\\]{{8,2000}})\\*\"")
+_PAIRED = re.compile(
+    rf"[\w.:-]{{0,60}}\\*\"{LINE_END}[ \t]{{0,8}}(?:\d{{1,4}}\) )\\*\"(?P<value>[^\s\"\\]{{8,2000}})\\*\""
+)
 """What Redis prints of a hash: a name in quotes, and its value below."""
 _VALUED = re.compile(
-    rf"[\w.-]{{0,40}}\\*[\"']?[ \t]*[,|│]?{_END}(?:[>+│|]|\x1b\[[0-9;]{{0,8}}m|[ \t]){{0,24}}"
+    rf"[\w.-]{{0,40}}\\*[\"']?[ \t]*[,|│]?{LINE_END}(?:[>+│|]|\x1b\[[0-9;]{{0,8}}m|[ \t]){{0,24}}"
     r"\\*[\"']?value\\*[\"']?[ \t]*[:=|│][ \t]*\\*[\"']?(?P<value>[^\s\\\"'`<>]{8,2000})",
     re.IGNORECASE,
 )
@@ -60,7 +61,6 @@ _ARGUMENT = re.compile(r"\\*[\"'],[ \t]*\\*[\"'](?P<value>[^\s\"'\\]{8,400})\\*[
 _OPTION = re.compile(r"[\"']--[\w-]{0,40}\Z")
 _PASSED = re.compile(rf"[ ]+{_VALUE}{_STOP}")
 _USERS = re.compile(r"USER[ ]+\S")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
 def read_lines(match: re.Match[str], made: bool) -> Iterator[str]:
@@ -81,7 +81,7 @@ def read_lines(match: re.Match[str], made: bool) -> Iterator[str]:
         yield passed["value"]
     if numbered := _NUMBERED.match(text, match.end()):
         value = numbered["value"].rstrip(",;")
-        if is_made(value) and ("key" in match.group().lower() or _UUID.fullmatch(value)):
+        if is_made(value) and ("key" in match.group().lower() or UUID.fullmatch(value)):
             yield value
     if (four := _WORDS_OF_FOUR.match(text, match.end())) and is_unreadable(re.sub(r"[\W_]", "", four["value"])):
         yield four["value"]

@@ -10,15 +10,13 @@ from machine.privacy.forms.assigned import QUOTE
 from machine.privacy.forms.commands import PUBLIC
 from machine.privacy.forms.given import decoded, is_given
 from machine.privacy.forms.printed import NEXT
-from machine.privacy.forms.rule import LEFT, Rule
+from machine.privacy.forms.rule import LEFT, LINE_END, Rule
 from machine.privacy.forms.shapes import is_placeholder, is_weak
 
 _BEFORE, _AFTER = 6_000, 12_000
 """Characters of a manifest that are looked at around its kind."""
 _DOCUMENT = re.compile(r"(?:^|\n|\\n)---[ \t]*(?=\r?\n|\\|$)")
-_LINE = re.compile(
-    r"(?:\r?\n|(?:\\+r)?\\+n)(?:[ ]{0,6}[0-9]{1,6}(?:\t|\\+t|→|[:|])|[+](?=[ \w])|[-](?=[ ]{2})|[>|][ ])?"
-)
+_LINE = re.compile(rf"{LINE_END}(?:[ ]{{0,6}}[0-9]{{1,6}}(?:\t|\\+t|→|[:|])|[+](?=[ \w])|[-](?=[ ]{{2}})|[>|][ ])?")
 _SECTION = re.compile(rf"([ ]*)(?:{QUOTE})?(data|stringData)(?:{QUOTE})?:[ \t]*$")
 _ENTRY = re.compile(
     rf"([ ]*)(?:{QUOTE})?([\w.-]{{1,100}})(?:{QUOTE})?:[ \t]+(?:{QUOTE})?"

@@ -2,6 +2,8 @@
 
 import re
 
+from machine.privacy.forms.shapes import UUID
+
 _LAST_WORDS = """
     algo algorithm arn class color count desc description dir email endpoint error expiration expires expiry
     field fields file filename files format header help hint host id ids index label len length limit list
@@ -49,7 +51,6 @@ _OF_TWO = re.compile(r"primary[_. -]?$", re.IGNORECASE)
 """Of a service's two keys the first; or that of a table, which is short."""
 _OF_AN_ASSEMBLY = re.compile(r"public_?key_?$", re.IGNORECASE)
 _LONG_BASE64 = re.compile(r"[A-Za-z0-9+/]{42,86}={1,2}")
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _OF_AN_ID = re.compile(r"[-_. ]?id$", re.IGNORECASE)
 _PLAIN_TAIL = re.compile(
     r"(?:[-_.]?(?:[0-9]{1,3}|prod|production|staging|stage|dev|test|live|main|old|new|value))?$", re.I
@@ -69,7 +70,7 @@ def is_secret_name(head: str, word: str, tail: str, value: str) -> bool:
     if _TYPE_OF_MANY.search(head) or _OF_A_SUM.search(head):
         return False
     if _NO_SECRET_TAIL.search(_CAMEL.sub("_", word[-1] + tail)):
-        return word.lower() == "secret" and _OF_AN_ID.fullmatch(tail) is not None and _UUID.fullmatch(value) is not None
+        return word.lower() == "secret" and _OF_AN_ID.fullmatch(tail) is not None and UUID.fullmatch(value) is not None
     small = word.lower()
     if small in ("key", "token") and _NO_SECRET_HEAD.search(words):
         return small == "key" and _OF_TWO.search(words) is not None and _LONG_BASE64.fullmatch(value) is not None

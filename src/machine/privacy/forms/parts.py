@@ -83,41 +83,36 @@ def _web_token(value: str) -> bool:
 def parts() -> list[Rule]:
     """All rules of this module."""
     return [
-        _inside("openai", _OPENAI, "T3BlbkFJ", view="text"),
-        Rule("jwt", re.compile(_JWT), ("eyJ",), view="text", real=_web_token),
-        _inside(
-            "azure-client-secret", rf"{LEFT}[A-Za-z0-9_~.-]{{3}}[0-9]Q~[A-Za-z0-9_~.-]{{31,34}}", "Q~", view="text"
-        ),
+        _inside("openai", _OPENAI, "T3BlbkFJ"),
+        Rule("jwt", re.compile(_JWT), ("eyJ",), real=_web_token),
+        _inside("azure-client-secret", rf"{LEFT}[A-Za-z0-9_~.-]{{3}}[0-9]Q~[A-Za-z0-9_~.-]{{31,34}}", "Q~"),
         _inside(
             "azure-key",
             _AZURE,
             *("AZDO", "AzFu", "JQQJ99", "APIM", "ACDb", "+ASt", "+ABa", "AzSe", "+ACR", "AzCa", "+ASb", "+AEh", "+ARm"),
             *("AIoT", "AEG"),
-            view="text",
         ),
         _inside("azure-sas", r"(?:[?&;\"']|\\u0026)sig=(?P<secret>[A-Za-z0-9%+/_-]{40,}={0,2})", "sig=", view="lower"),
         _inside("terraform-token", rf"{LEFT}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_-]{{60,70}}", ".atlasv1."),
-        _inside("discord-webhook", _DISCORD, "/api/webhooks/", view="text"),
-        _inside("teams-webhook", _TEAMS, "/IncomingWebhook/", view="text"),
-        _inside("slack-webhook", _SLACK, "/services/", "/workflows/", "/triggers/", view="text"),
+        _inside("discord-webhook", _DISCORD, "/api/webhooks/"),
+        _inside("teams-webhook", _TEAMS, "/IncomingWebhook/"),
+        _inside("slack-webhook", _SLACK, "/services/", "/workflows/", "/triggers/"),
         *(
             Rule("webhook", re.compile(rf"{anchor}(?P<secret>{rest})"), (literal,), leading=True, real=_is_hook)
             for literal, anchor, rest in _HOOKS
         ),
-        _inside("firebase-key", rf"{LEFT}AAAA[A-Za-z0-9_-]{{7}}:APA91b[A-Za-z0-9_-]{{100,160}}", "APA91b", view="text"),
-        _inside("maxmind-key", rf"{LEFT}[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{END}", "_mmk", view="text"),
+        _inside("firebase-key", rf"{LEFT}AAAA[A-Za-z0-9_-]{{7}}:APA91b[A-Za-z0-9_-]{{100,160}}", "APA91b"),
+        _inside("maxmind-key", rf"{LEFT}[A-Za-z0-9]{{6}}_[A-Za-z0-9]{{29}}_mmk{END}", "_mmk"),
         _inside(
             "newrelic-key",
             rf"{LEFT}(?:[a-z]{{2}}[0-9]{{2}}xx[0-9a-fA-F]{{30}}|[0-9a-fA-F]{{36}})NRAL{END}",
             "NRAL",
-            view="text",
         ),
         Rule(
             "vault-token",
             re.compile(r"[\"'=`]s\.(?P<secret>[A-Za-z0-9]{24})(?![A-Za-z0-9_.(])"),
             ('"s.', "'s.", "=s.", "`s."),
             leading=True,
-            view="text",
             real=is_token,
         ),
         Rule(
@@ -125,7 +120,6 @@ def parts() -> list[Rule]:
             re.compile(rf"{LEFT}md-[A-Za-z0-9_-]{{22}}(?![A-Za-z0-9_-])"),
             ("md-",),
             leading=True,
-            view="text",
             real=_is_scrambled,
         ),
         Rule("mailgun-key", MAILGUN, real=real),

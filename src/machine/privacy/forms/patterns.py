@@ -6,8 +6,20 @@ import re
 from functools import cache
 from importlib import import_module
 
+from machine.privacy.forms.assigned import assigned
+from machine.privacy.forms.commands import commands
+from machine.privacy.forms.configs import configs
+from machine.privacy.forms.context import contexts
+from machine.privacy.forms.hashes import hashes
+from machine.privacy.forms.keys import keys
+from machine.privacy.forms.manifests import manifests
+from machine.privacy.forms.parts import parts
+from machine.privacy.forms.printed import printed
 from machine.privacy.forms.rule import Rule
 from machine.privacy.forms.shapes import LOOKED_AT, is_sample
+from machine.privacy.forms.statements import statements
+from machine.privacy.forms.vendors import vendors
+from machine.privacy.forms.words import named
 
 _BREAK = r"(?:\s|\\+[nrt]|[+>|]|[0-9]+(?=\t|\\+t))+"
 PRIVATE_KEY = re.compile(
@@ -34,22 +46,10 @@ _PLUGINS = (
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """All there are, in the order in which they are tried; made and imported at the first call.
+    """All there are, in the order in which they are tried; made at the first call.
 
     Of two that find the same secret, the later one names it: a form of its own says more than what stands before.
     """
-    from machine.privacy.forms.assigned import assigned
-    from machine.privacy.forms.commands import commands
-    from machine.privacy.forms.configs import configs
-    from machine.privacy.forms.context import contexts
-    from machine.privacy.forms.hashes import hashes
-    from machine.privacy.forms.keys import keys
-    from machine.privacy.forms.manifests import manifests
-    from machine.privacy.forms.parts import parts
-    from machine.privacy.forms.printed import printed
-    from machine.privacy.forms.statements import statements
-    from machine.privacy.forms.vendors import vendors
-    from machine.privacy.forms.words import named
 
     found = [*named(), *assigned(), *contexts(), *commands(), *configs(), *statements(), *manifests(), *printed()]
     found += [*hashes(), *vendors(), *parts(), *keys(), Rule("private-key", PRIVATE_KEY)]

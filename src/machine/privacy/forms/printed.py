@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from machine.privacy.forms.commands import Given
 from machine.privacy.forms.given import decoded, is_given
-from machine.privacy.forms.rule import LEFT, Rule
+from machine.privacy.forms.rule import LEFT, LINE_END, Rule
 
 _SAYS = (
     r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|cookie|credential|api[_.-]?key|private|signing|encrypt\w*"
     r"|vault[_-]?pass)"
 )
 _END = r"(?=[ \t]*(?:\r?\n|(?:\\+r)?\\+[n\"']|[\"'`]|$))"
-NEXT = r"[ \t]*(?:\r?\n|(?:\\+r)?\\+n)(?:[ ]{0,6}[0-9]{1,6}(?:\t|→|\\+t)|[+>|])?[ \t]{0,8}"
+NEXT = rf"[ \t]*{LINE_END}(?:[ ]{{0,6}}[0-9]{{1,6}}(?:\t|→|\\+t)|[+>|])?[ \t]{{0,8}}"
 """The end of a line, spelt or not, and what stands before the next one in lists of lines."""
 _ALONE = rf"{NEXT}(?P<bare>[^\s\"'`\\<>{{}}]{{8,2000}}){_END}"
 _REST = r"(?:(?!\\+n)[^\n|;&]){0,200}"

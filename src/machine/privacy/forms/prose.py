@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from machine.privacy.forms.rule import Rule
+from machine.privacy.forms.rule import LINE_END, Rule
 from machine.privacy.forms.values import is_chosen, is_entry, is_made, is_quoted, is_sure
 
 _WORD = r"(?:[^\s:=,;!?\"'`«»“”<>(){}\[\]\\|→]|(?<=\w)['’](?=\w)){1,48}"
@@ -161,9 +161,9 @@ _ONE = re.compile(
     r"[ \t]*(?::|->|→|➜|=)[ \t]*[\"'`]?(?P<value>[^\s\"'`<>\\|,/]{8,200})(?=[\s\"'`,\\]|$)"
 )
 """A way in, what it leads to, and the one word for it: "der neue Zugang für aws: X"."""
-_END = r"(?:\r?\n|(?:\\+r)?\\+n)"
 _TWO_LINES = re.compile(
-    rf"(?:[ \t]+{_WORD}){{0,4}}[ \t]*[:：]?{_END}{{1,2}}[ \t>*-]{{0,6}}{_USER}[ \t]*{_END}[ \t>*-]{{0,6}}{_PASSED}"
+    rf"(?:[ \t]+{_WORD}){{0,4}}[ \t]*[:：]?{LINE_END}{{1,2}}[ \t>*-]{{0,6}}{_USER}"
+    rf"[ \t]*{LINE_END}[ \t>*-]{{0,6}}{_PASSED}"
     r"[ \t]*(?=\r|\n|\\+[rn]|\\*\"|$)"
 )
 

@@ -11,6 +11,8 @@ SHORTEST = 8
 LEFT = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9A-F]{2})|(?<=\[[0-9]m)|(?<=\[[0-9]{2}m))"
 """Where a token may begin: not within a word, but for the end of an escape (JSON's, a URL's, a terminal's colour)."""
 
+LINE_END = r"(?:\r?\n|(?:\\+r)?\\+n)"
+"""The end of a line, spelt as in JSON text or not."""
 View = Literal["text", "lower"]
 
 

@@ -32,6 +32,9 @@ _WEAK = re.compile(
 )
 LOOKED_AT = 256
 """Characters at a value's beginning that tell what kind it is of."""
+UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+CONSTANT = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
+"""As programs and environments write the names of what they keep."""
 _SPACE = re.compile(r"\s")
 _LETTER = re.compile(r"[^\W\d_]")
 _MARK = re.compile(r"[!@#$%^&*+?~=]")

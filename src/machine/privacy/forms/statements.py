@@ -8,14 +8,12 @@ from machine.privacy.forms.accounts import accounts
 from machine.privacy.forms.assigned import GAP, QUOTE
 from machine.privacy.forms.clients import clients
 from machine.privacy.forms.commands import Given, given
-from machine.privacy.forms.given import OPEN, VALUE, is_chosen, is_given
+from machine.privacy.forms.given import IN_QUOTES, OF_A_SESSION, OPEN, VALUE, is_given, is_given_password
 from machine.privacy.forms.rule import LEFT, Rule
 from machine.privacy.forms.shapes import is_password, is_token
 
-_IN_QUOTES = rf"(?P<quote>{QUOTE})(?P<quoted>(?:(?!(?P=quote))[^\n]){{6,200}}?)(?P=quote)"
 _FIRST = rf"(?:{GAP}{{0,12}}(?:{QUOTE}[^\"'`\n]{{1,80}}{QUOTE}|[\w.]{{1,60}}))"
-_SECOND = rf"{_FIRST}{GAP}{{0,4}},{GAP}{{0,12}}{_IN_QUOTES}"
-_SESSION = re.compile(r"sess|sid|auth|token|jwt|csrf|login|remember", re.IGNORECASE)
+_SECOND = rf"{_FIRST}{GAP}{{0,4}},{GAP}{{0,12}}{IN_QUOTES}"
 _SAID = re.compile(r"passw|pwd|passphrase|passcode|secret|passwort|contrase|senha|mdp", re.IGNORECASE)
 
 
@@ -37,7 +35,7 @@ class Cookies(Rule):
     def of(self, match: re.Match[str]) -> Iterator[str]:
         """The values, in order."""
         for name, value in _PAIR.findall(match["cookies"]):
-            if is_token(value) or (_SESSION.search(name) and len(value) >= 16 and is_password(value)):
+            if is_token(value) or (OF_A_SESSION.search(name) and len(value) >= 16 and is_password(value)):
                 yield value
 
 
@@ -52,15 +50,15 @@ _IDENTIFIED = (
 )
 _SQL = (
     (
-        rf"{GAP}[^;\n]{{0,200}}?\b(?i:password){GAP}{{0,8}}=?{GAP}{{0,8}}[NE]?{_IN_QUOTES}",
+        rf"{GAP}[^;\n]{{0,200}}?\b(?i:password){GAP}{{0,8}}=?{GAP}{{0,8}}[NE]?{IN_QUOTES}",
         *_USERS,
     ),
     (
-        rf"{GAP}{{1,8}}(?i:for{GAP}{{1,8}}\S{{1,80}}{GAP}{{0,8}})?(?:=|(?i:to)){GAP}{{0,8}}(?i:password{GAP}{{0,2}}\()?{_IN_QUOTES}",
+        rf"{GAP}{{1,8}}(?i:for{GAP}{{1,8}}\S{{1,80}}{GAP}{{0,8}})?(?:=|(?i:to)){GAP}{{0,8}}(?i:password{GAP}{{0,2}}\()?{IN_QUOTES}",
         "set password",
     ),
-    (rf"{GAP}{{1,8}}(?i:password){GAP}{{1,8}}{_IN_QUOTES}", "encrypted", "unencrypted"),
-    (rf"{GAP}{{0,8}}=?{GAP}{{0,8}}[NE]?{_IN_QUOTES}", "with password"),
+    (rf"{GAP}{{1,8}}(?i:password){GAP}{{1,8}}{IN_QUOTES}", "encrypted", "unencrypted"),
+    (rf"{GAP}{{0,8}}=?{GAP}{{0,8}}[NE]?{IN_QUOTES}", "with password"),
 )
 _CALLS = (
     *("auth=(", "auth = (", "auth=[", "auth: [", "auth(", "httpbasicauth(", "httpdigestauth(", "basicauth("),
@@ -98,13 +96,13 @@ def statements() -> list[Rule]:
         *accounts(),
         *clients(),
         *(given("password", f"(?i:{pattern})", *heads) for pattern, *heads in _SQL),
-        given("password", f"(?i:{_IDENTIFIED})", "identified", real=is_chosen),
+        given("password", f"(?i:{_IDENTIFIED})", "identified", real=is_given_password),
         given("password", rf"[^;\n]{{1,200}}?\b(?i:identified{_IDENTIFIED})", *_USERS, "grant "),
-        given("password", _SECOND, *_CALLS, real=is_chosen),
-        given("password", rf"{_FIRST}{GAP}{{0,4}},{_SECOND}", *_CONNECTS, real=is_chosen),
+        given("password", _SECOND, *_CALLS, real=is_given_password),
+        given("password", rf"{_FIRST}{GAP}{{0,4}},{_SECOND}", *_CONNECTS, real=is_given_password),
         Filled(
             "password",
-            re.compile(rf"\.(?:{either})\({GAP}{{0,4}}{field}{_IN_QUOTES}{GAP}{{0,4}}[,)]", flags),
+            re.compile(rf"\.(?:{either})\({GAP}{{0,4}}{field}{IN_QUOTES}{GAP}{{0,4}}[,)]", flags),
             fills,
             leading=True,
             view="lower",

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from machine.privacy.forms.shapes import (
     LOOKED_AT,
+    UUID,
     is_phrase,
     is_place,
     is_placeholder,
@@ -17,7 +18,6 @@ from machine.privacy.forms.shapes import (
     is_weak,
 )
 
-_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _PLAIN = re.compile(r"(?=(?:[^0-9]*[0-9]){3})(?=(?:[^a-zA-Z]*[a-zA-Z]){3})(?:[0-9a-z]{20,}|[0-9A-Z]{16,})=*", re.ASCII)
 """Letters of one size and digits: hexadecimal, base32, and what vendors make of them."""
 _CODE = re.compile(r"[(){}\[\]<>|\\`\"]|::|->|=>|&&|\?\.|^[-/#.]|[:;{,]$|^[A-Za-z_]{3,}=|^@\w+/|^\$\w+$|^%\w+%$")
@@ -81,7 +81,7 @@ def is_made(value: str) -> bool:
         or _CHARSET.fullmatch(begin)
     ):
         return False
-    return bool(_UUID.fullmatch(begin) or _PLAIN.fullmatch(begin)) or is_token(value)
+    return bool(UUID.fullmatch(begin) or _PLAIN.fullmatch(begin)) or is_token(value)
 
 
 @lru_cache(maxsize=1024)

@@ -5,6 +5,8 @@ Quotes may be escaped any number of times and line ends spelt, as in JSON inside
 
 import re
 
+from machine.privacy.forms.rule import LINE_END
+
 GAP = r"(?:\s|\\+[nrt])"
 """A space or a line's end, spelt or not."""
 QUOTE = r"""(?:'\\*"'\\*"'|'\\+''|\\*["'`])"""
@@ -32,7 +34,6 @@ _PLAIN = rf"(?:{QUOTE}[^\"'\\\s]{{0,40}}{QUOTE}|[\w()]{{1,20}})"
 _FIELD = rf"(?:{QUOTE})?[\w-]{{1,20}}(?:{QUOTE})?[ \t]{{0,8}}[:=][ \t]{{0,8}}{_PLAIN}"
 _ATTRIBUTE = rf"{GAP}{{1,8}}[\w:-]{{1,20}}={_PLAIN}"
 _VALUE = rf"(?:{QUOTE})?(?:[pP]arameter)?(?:[vV]alue|VALUE|default|content)(?:{QUOTE})?[ \t]*[:=][ \t]*"
-_NEW = r"(?:\r?\n|(?:\\+r)?\\+n)"
 _REST = r"(?:(?!\\+[rn])[^\r\n]){1,80}"
 _ROWS = (
     rf"[ \t]*[|│]?(?>{_LINE}[|│]?[ \t]*[\w-]{{1,20}}[ \t]*[:=|│]{_REST}){{0,3}}"
@@ -46,7 +47,7 @@ _PAIR = (
     rf"|:(?>{_LINE}[A-Z]\w{{1,30}}:[^\n\\]{{1,80}}){{0,4}}{_LINE}Default:[ \t]+"
     rf"|{_LINE}[0-9]{{1,3}}\)[ \t]+"
     rf"|(?P<rows>{_ROWS})"
-    rf"|(?P<part>(?:{_NEW}Content-{_REST})?{_NEW}{_NEW})"
+    rf"|(?P<part>(?:{LINE_END}Content-{_REST})?{LINE_END}{LINE_END})"
     rf"|[ \t]?=>{GAP}{{1,40}}string\([0-9]{{1,4}}\)[ \t]"
     rf"|;s:[0-9]{{1,4}}:"
     r"|[ \t]+(?:-Value|REG_(?:EXPAND_)?SZ)[ \t]+"

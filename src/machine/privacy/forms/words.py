@@ -13,7 +13,7 @@ from machine.privacy.forms.codes import codes
 from machine.privacy.forms.columns import read_cells
 from machine.privacy.forms.lines import lines, read_lines
 from machine.privacy.forms.prose import SAID_OF_A_KEY, prose, read_login, read_prose
-from machine.privacy.forms.rule import Form, Rule, View, lowered, places
+from machine.privacy.forms.rule import Form, Rule, lowered, places
 from machine.privacy.forms.tags import read_tags
 
 
@@ -108,13 +108,13 @@ _ABROAD = (
 def named() -> list[Rule]:
     """All rules that a word for a secret begins, and those of the modules that read what is around it."""
 
-    def rule(name: str, pattern: str, *anchors: str, made: bool = False, view: View = "lower") -> Rule:
-        return Named(name, Form(pattern, re.ASCII | re.IGNORECASE), anchors, leading=True, view=view, made=made)
+    def rule(name: str, pattern: str, *anchors: str, made: bool = False) -> Rule:
+        return Named(name, Form(pattern, re.ASCII | re.IGNORECASE), anchors, leading=True, view="lower", made=made)
 
     return [
         rule("password", _PASSWORD, "pass", "pw"),
-        rule("password", _LOGIN.pattern, *_LOGINS, view="lower"),
-        rule("password", rf"{_ELSEWHERE}|{_LOGIN.pattern}", *_ABROAD, view="lower"),
+        rule("password", _LOGIN.pattern, *_LOGINS),
+        rule("password", rf"{_ELSEWHERE}|{_LOGIN.pattern}", *_ABROAD),
         rule("token", "tokens?|secret|key", "token", "secret", "key", made=True),
         *announced(),
         *lines(),
